@@ -1,0 +1,135 @@
+/* Memory: the only file that calls the C allocator. */
+#include "base/alloc.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool ls_size_add(size_t a, size_t b, size_t *out) {
+    if (a > SIZE_MAX - b) return false;
+    *out = a + b;
+    return true;
+}
+
+bool ls_size_mul(size_t a, size_t b, size_t *out) {
+    if (b && a > SIZE_MAX / b) return false;
+    *out = a * b;
+    return true;
+}
+
+static ls_code array_bytes(size_t n, size_t elem, const char *what, size_t *bytes, ls_error *e) {
+    if (!ls_size_mul(n, elem, bytes) || *bytes > PTRDIFF_MAX)
+        LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "%s: %zu elements of %zu bytes do not fit the address space", what, n, elem);
+    if (!*bytes) *bytes = 1;
+    return LS_OK;
+}
+
+ls_code ls_calloc(void *out, size_t n, size_t elem, const char *what, ls_error *e) {
+    size_t bytes = 0;
+    LS_TRY(array_bytes(n, elem, what, &bytes, e));
+    void *p = calloc(bytes, 1);
+    if (!p) LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "%s: out of memory for %zu bytes", what, bytes);
+    memcpy(out, &p, sizeof p);
+    return LS_OK;
+}
+
+ls_code ls_realloc(void *ptr, size_t n, size_t elem, const char *what, ls_error *e) {
+    size_t bytes = 0;
+    LS_TRY(array_bytes(n, elem, what, &bytes, e));
+    void *old;
+    memcpy(&old, ptr, sizeof old);
+    void *p = realloc(old, bytes);
+    if (!p) LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "%s: out of memory for %zu bytes", what, bytes);
+    memcpy(ptr, &p, sizeof p);
+    return LS_OK;
+}
+
+ls_code ls_alloc_aligned(void *out, size_t n, size_t elem, const char *what, ls_error *e) {
+    size_t bytes = 0;
+    LS_TRY(array_bytes(n, elem, what, &bytes, e));
+    if (!ls_size_add(bytes, 63, &bytes)) LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "%s: size overflow", what);
+    void *p = aligned_alloc(64, bytes & ~(size_t)63);
+    if (!p) LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "%s: out of memory for %zu bytes", what, bytes);
+    memcpy(out, &p, sizeof p);
+    return LS_OK;
+}
+
+void ls_free(void *p) { free(p); }
+
+ls_code ls_grow(void *ptr, size_t n, size_t *cap, size_t elem, size_t max, const char *what, ls_error *e) {
+    if (n < *cap) return LS_OK;
+    if (n >= max) LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "%s: more than the allowed %zu entries", what, max);
+    size_t want = *cap ? *cap : 8;
+    while (want <= n) want = want > max / 2 ? max : want * 2;
+    LS_TRY(ls_realloc(ptr, want, elem, what, e));
+    *cap = want;
+    return LS_OK;
+}
+
+/* The arena keeps a list of chunks; a request larger than a chunk gets a chunk of its own. */
+typedef struct chunk {
+    struct chunk *next;
+    size_t used, size;
+    _Alignas(16) unsigned char data[];
+} chunk;
+
+struct ls_arena {
+    chunk *head;
+};
+
+enum { CHUNK_BYTES = 64 * 1024 };
+
+ls_code ls_arena_create(ls_arena **out, ls_error *e) { return ls_calloc(out, 1, sizeof(ls_arena), "arena", e); }
+
+void ls_arena_destroy(ls_arena *a) {
+    if (!a) return;
+    for (chunk *c = a->head, *next; c; c = next) {
+        next = c->next;
+        free(c);
+    }
+    free(a);
+}
+
+ls_code ls_arena_alloc(ls_arena *a, void *out, size_t n, size_t elem, ls_error *e) {
+    size_t bytes = 0;
+    LS_TRY(array_bytes(n, elem, "arena", &bytes, e));
+    if (!ls_size_add(bytes, 15, &bytes)) LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "arena: size overflow");
+    bytes &= ~(size_t)15;
+    if (!a->head || a->head->size - a->head->used < bytes) {
+        size_t size = bytes > CHUNK_BYTES ? bytes : CHUNK_BYTES, total = 0;
+        if (!ls_size_add(size, sizeof(chunk), &total)) LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "arena: size overflow");
+        chunk *c = calloc(total, 1);
+        if (!c) LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "arena: out of memory for %zu bytes", total);
+        c->size = size;
+        c->next = a->head;
+        a->head = c;
+    }
+    void *p = a->head->data + a->head->used;
+    a->head->used += bytes;
+    memcpy(out, &p, sizeof p);
+    return LS_OK;
+}
+
+ls_code ls_arena_strdup(ls_arena *a, const char **out, const char *s, size_t len, ls_error *e) {
+    if (len == SIZE_MAX) len = strlen(s);
+    char *p;
+    LS_TRY(ls_arena_alloc(a, &p, len + 1, 1, e));
+    memcpy(p, s, len);
+    *out = p;
+    return LS_OK;
+}
+
+ls_code ls_arena_printf(ls_arena *a, const char **out, ls_error *e, const char *fmt, ...) {
+    va_list ap, ap2;
+    va_start(ap, fmt);
+    va_copy(ap2, ap);
+    int n = vsnprintf(NULL, 0, fmt, ap);
+    va_end(ap);
+    char *p = NULL;
+    ls_code rc = n < 0 ? ls_error_set(e, LS_INTERNAL, __FILE__, __LINE__, "format \"%s\" failed", fmt)
+                       : ls_arena_alloc(a, &p, (size_t)n + 1, 1, e);
+    if (!rc) vsnprintf(p, (size_t)n + 1, fmt, ap2);
+    va_end(ap2);
+    if (!rc) *out = p;
+    return rc;
+}

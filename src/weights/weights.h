@@ -1,0 +1,105 @@
+/* Weights: one read-only view over a checkpoint, whatever its container.
+ *
+ * A checkpoint is a GGUF file, one safetensors file, or a Hugging Face folder. Opening it maps the files, checks every
+ * size, and presents (a) the configuration as Hugging Face JSON, (b) tensors under their Hugging Face names
+ * ("model.layers.0.self_attn.q_proj.weight"). Nothing is copied or converted at open: a tensor points into the map.
+ *
+ * Quantised tensors are presented as integers with scales:  w[r, k] = scale[r, g] * (q[r, k] - zero) + min[r, g],
+ * g = k / group. |zero| is a constant of the format; |min| exists only in affine formats. */
+#ifndef LS_WEIGHTS_WEIGHTS_H
+#define LS_WEIGHTS_WEIGHTS_H
+
+#include "base/json.h"
+
+typedef enum ls_format {
+    LS_F32, LS_F16, LS_BF16,
+    LS_Q4_0, LS_Q4_1, LS_Q5_0, LS_Q5_1, LS_Q8_0, LS_Q2_K, LS_Q3_K, LS_Q4_K, LS_Q5_K, LS_Q6_K, LS_IQ4_NL, /* GGUF blocks */
+    LS_MLX_AFFINE, /* u32 words, lowest bits first; scales and biases in separate tensors */
+    LS_I32,        /* only for tables such as token type ids; never a matrix operand */
+    LS_FORMAT_COUNT
+} ls_format;
+
+/* What a format is, without any tensor: constants for kernels, packers and messages. */
+typedef struct ls_format_info {
+    const char *name;      /* "Q4_K" */
+    int bits;              /* of one stored integer; 16 or 32 for float formats */
+    int group;             /* weights that share one scale; 0 for float formats and MLX (see the tensor) */
+    int zero;              /* constant subtracted from the stored unsigned integer */
+    bool has_min;          /* affine: has a per-group minimum (added) */
+    int block, block_bytes;/* GGUF block: weights and bytes; 1 and the element size for float formats; 0 for MLX */
+} ls_format_info;
+
+const ls_format_info *ls_format_get(ls_format f);
+
+/* One tensor. |data| points into the checkpoint's map (borrowed: valid until the checkpoint is closed). Shape is
+ * row-major with the last axis fastest: a linear weight is [out, in]; stacked experts are [experts, out, in]. */
+typedef struct ls_tensor {
+    const char *name;   /* Hugging Face name */
+    ls_format format;
+    int rank;           /* 0 to 4 */
+    int64_t shape[4];   /* logical elements, also for packed formats */
+    const void *data;
+    size_t bytes;
+    /* MLX affine only: */
+    int mlx_bits, mlx_group;          /* 2 3 4 6 8; 32 64 128 */
+    ls_format scale_format;           /* LS_F16, LS_BF16 or LS_F32 for both tensors below */
+    const void *scales, *biases;      /* [..., out, in / group] */
+} ls_tensor;
+
+typedef struct ls_checkpoint ls_checkpoint;
+
+/* Opens |path|: a .gguf file, a .safetensors file, or a folder with config.json and (sharded) safetensors or one .gguf.
+ * Errors name the file or tensor: NOT_FOUND, INVALID_ARGUMENT, DATA_LOSS (truncated), UNIMPLEMENTED (format). */
+ls_code ls_checkpoint_open(ls_checkpoint **out, const char *path, ls_error *e);
+void ls_checkpoint_close(ls_checkpoint *c);
+
+/* The configuration in Hugging Face form (for GGUF: translated from metadata; "model_type", "hidden_size", ...).
+ * Borrowed. For GGUF, "rope_interleaved": true is added where the converter permuted q/k rows (llama architecture). */
+const json_t *ls_checkpoint_config(const ls_checkpoint *c);
+
+/* generation_config.json, or its equivalent from GGUF metadata; an empty object when absent. Borrowed. */
+const json_t *ls_checkpoint_generation_config(const ls_checkpoint *c);
+
+/* Raw GGUF metadata for the tokenizer and template, as JSON (arrays of strings/ints kept); NULL when not a GGUF. */
+const json_t *ls_checkpoint_gguf_metadata(const ls_checkpoint *c);
+
+/* Folder that holds the checkpoint's side files (tokenizer.json, ...), or NULL for a bare GGUF. */
+const char *ls_checkpoint_folder(const ls_checkpoint *c);
+
+/* Finds a tensor by Hugging Face name; NULL when absent. Marks it as consumed. */
+const ls_tensor *ls_checkpoint_find(ls_checkpoint *c, const char *name);
+
+/* All tensors in name order. */
+size_t ls_checkpoint_count(const ls_checkpoint *c);
+const ls_tensor *ls_checkpoint_at(const ls_checkpoint *c, size_t i);
+
+/* Name of the i-th tensor nobody looked up, NULL past the end: reported after a model is built. */
+const char *ls_checkpoint_unused(const ls_checkpoint *c, size_t i);
+
+/* Tells the system that |t|'s mapped pages will not be read again (after packing). */
+void ls_checkpoint_forget(ls_checkpoint *c, const ls_tensor *t);
+
+/* SHA-256 (hex) of the weight schema (name, format, shape of every tensor in name order) and, separately, of all bytes. */
+ls_code ls_checkpoint_schema_sha256(const ls_checkpoint *c, char hex[65], ls_error *e);
+ls_code ls_checkpoint_bytes_sha256(const ls_checkpoint *c, char hex[65], ls_error *e);
+
+/* Dequantises row |row| (rows count over all leading axes) to f32 [in], by the format's own definition: equal bit for bit
+ * to the `gguf` package's dequantize and to MLX's dequantize (f32 metadata arithmetic widened from the stored type). */
+void ls_tensor_row_f32(const ls_tensor *t, int64_t row, float *out);
+
+/* Splits row |row| into its integers. q [in]: stored unsigned integers (uint8). scale [in / group], min [in / group]
+ * (min untouched when the format has none): f32, exact products of the stored factors (Q4_K: d * sc; min is -dmin * m).
+ * Only for quantised formats. */
+void ls_tensor_row_quant(const ls_tensor *t, int64_t row, uint8_t *q, float *scale, float *min);
+
+/* Group size of |t|'s scales (MLX: from the tensor), and its row count (product of all axes but the last). */
+int ls_tensor_group(const ls_tensor *t);
+int64_t ls_tensor_rows(const ls_tensor *t);
+
+/* Half-precision widening, exact. */
+float ls_f16_to_f32(uint16_t h);
+float ls_bf16_to_f32(uint16_t h);
+uint16_t ls_f32_to_f16(float f);  /* round to nearest even; overflow to infinity */
+uint16_t ls_f32_to_bf16(float f); /* round to nearest even */
+
+#endif

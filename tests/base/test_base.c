@@ -1,0 +1,104 @@
+/* src/base: sizes, arena, strings, UTF-8, JSON reads and SHA-256 against published vectors. */
+#include "test.h"
+
+#include "base/json.h"
+#include "base/sha256.h"
+
+static void sizes_are_checked(void **state) {
+    (void)state;
+    size_t r;
+    assert_true(ls_size_mul(3, 5, &r) && r == 15);
+    assert_false(ls_size_mul(SIZE_MAX / 2, 3, &r));
+    assert_false(ls_size_add(SIZE_MAX, 1, &r));
+    ls_error e = {0};
+    void *p;
+    assert_error(ls_calloc(&p, SIZE_MAX / 2, 4, "thing", &e), LS_RESOURCE_EXHAUSTED, "thing");
+}
+
+static void arena_keeps_strings(void **state) {
+    (void)state;
+    ls_error e = {0};
+    ls_arena *a;
+    assert_ok(ls_arena_create(&a, &e));
+    const char *s[1000];
+    for (int i = 0; i < 1000; i++) assert_ok(ls_arena_printf(a, &s[i], &e, "layer %d %0*d", i, i % 300, 7));
+    char want[400];
+    for (int i = 0; i < 1000; i++) {
+        snprintf(want, sizeof want, "layer %d %0*d", i, i % 300, 7);
+        assert_string_equal(s[i], want);
+    }
+    ls_arena_destroy(a);
+}
+
+static void text_has_a_ceiling(void **state) {
+    (void)state;
+    ls_error e = {0};
+    ls_str s = {.max = 100};
+    for (int i = 0; i < 9; i++) assert_ok(ls_str_append(&s, "0123456789", 10, &e));
+    assert_error(ls_str_append(&s, "0123456789", 10, &e), LS_RESOURCE_EXHAUSTED, "limit of 100");
+    assert_int_equal(s.len, 90);
+    ls_str_deinit(&s);
+}
+
+static void utf8_round_trips(void **state) {
+    (void)state;
+    for (uint32_t c = 0; c <= 0x10FFFF; c++) {
+        char b[4];
+        uint32_t back = 0;
+        int n = ls_utf8_encode(c, b);
+        if (c >= 0xD800 && c < 0xE000) {
+            assert_int_equal(n, 0);
+            continue;
+        }
+        assert_int_equal(ls_utf8_decode(b, (size_t)n, &back), n);
+        assert_int_equal(back, c);
+        assert_int_equal(ls_utf8_decode(b, (size_t)n - 1, &back), 0);
+    }
+    assert_int_equal(ls_utf8_decode("\xC0\x80", 2, NULL), 0);
+    assert_int_equal(ls_utf8_decode("\xED\xA0\x80", 3, NULL), 0);
+    assert_int_equal(ls_utf8_decode("\xF4\x90\x80\x80", 4, NULL), 0);
+}
+
+static void json_reads_are_typed(void **state) {
+    (void)state;
+    ls_error e = {0};
+    json_t *j;
+    const char *text = "{\"n\": 4.0, \"x\": \"a\", \"none\": null}";
+    assert_ok(ls_json_parse(&j, text, strlen(text), "config", &e));
+    int64_t n = 7;
+    assert_ok(ls_json_get_int(j, "n", 0, 10, &n, &e));
+    assert_int_equal(n, 4);
+    assert_ok(ls_json_get_int(j, "none", 0, 10, &n, &e));
+    assert_int_equal(n, 4);
+    assert_error(ls_json_get_int(j, "x", 0, 10, &n, &e), LS_INVALID_ARGUMENT, "\"x\"");
+    assert_error(ls_json_get_int(j, "n", 5, 10, &n, &e), LS_OUT_OF_RANGE, "allowed are 5 to 10");
+    json_decref(j);
+    assert_error(ls_json_parse(&j, "{\"a\":1,\"a\":2}", 13, "config", &e), LS_INVALID_ARGUMENT, "duplicate");
+}
+
+/* Vectors: FIPS 180-4 examples (NIST CSRC), "abc", empty, the 448-bit message and a million 'a'. */
+static void sha256_matches_published_vectors(void **state) {
+    (void)state;
+    static const struct { const char *text, *hex; int repeat; } v[] = {
+        {"abc", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad", 1},
+        {"", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855", 1},
+        {"abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq", "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1", 1},
+        {"a", "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0", 1000000}};
+    for (size_t i = 0; i < sizeof v / sizeof *v; i++) {
+        ls_sha256 h;
+        uint8_t d[32];
+        char hex[65];
+        ls_sha256_init(&h);
+        for (int k = 0; k < v[i].repeat; k++) ls_sha256_update(&h, v[i].text, strlen(v[i].text));
+        ls_sha256_final(&h, d);
+        ls_sha256_hex(d, hex);
+        assert_string_equal(hex, v[i].hex);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(sizes_are_checked), cmocka_unit_test(arena_keeps_strings),
+        cmocka_unit_test(text_has_a_ceiling), cmocka_unit_test(utf8_round_trips), cmocka_unit_test(json_reads_are_typed),
+        cmocka_unit_test(sha256_matches_published_vectors)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
