@@ -1,0 +1,22 @@
+/* Contracts: what an operator's numbers promise. docs/contracts.md is the normative text. */
+#ifndef LS_CONTRACT_CONTRACT_H
+#define LS_CONTRACT_CONTRACT_H
+
+#include "base/status.h"
+
+typedef enum ls_contract {
+    LS_CONTRACT_EXACT16, /* 16-bit activation mantissas, equal bits everywhere */
+    LS_CONTRACT_EXACT24, /* 24-bit mantissas, equal bits everywhere, error no larger than f32's own */
+    LS_CONTRACT_FLOAT,   /* f32 operations; per-operator thresholds */
+    LS_CONTRACT_COUNT
+} ls_contract;
+
+enum { LS_CONTRACT_VERSION = 1 }; /* of all exact definitions; a changed definition is a new version */
+
+/* "exact16", "exact24", "float". */
+const char *ls_contract_name(ls_contract c);
+
+/* INVALID_ARGUMENT, listing the allowed names, when |name| is none of them. */
+ls_code ls_contract_parse(const char *name, ls_contract *out, ls_error *e);
+
+#endif

@@ -1,0 +1,50 @@
+/* Executors: what runs a graph. The reference and the native executor implement this interface; the session drives it.
+ *
+ * An executor holds |max_seqs| sequence slots, each with a KV cache of |context| positions. One forward pass takes rows
+ * of any mix of sequences; the rows of one sequence come in ascending positions that continue the slot's length. Under
+ * an exact contract the logits of a row depend only on that sequence's tokens, never on the other rows or the split. */
+#ifndef LS_GRAPH_EXECUTOR_H
+#define LS_GRAPH_EXECUTOR_H
+
+#include "graph/graph.h"
+
+/* One forward pass. All arrays are the caller's and are read only. */
+typedef struct ls_batch {
+    int n_rows;              /* T, 1 .. max_rows */
+    const int32_t *token;    /* [T], each in [0, vocab) */
+    const int32_t *slot;     /* [T] */
+    int n_out;               /* R, 0 .. T */
+    const int32_t *out_row;  /* [R] ascending row indices whose logits are wanted */
+} ls_batch;
+
+/* Called after each node with its output f32 [rows, cols] (borrowed, valid during the call). */
+typedef void (*ls_observer)(void *user, const ls_node *node, const float *values, int64_t rows, int64_t cols);
+
+typedef struct ls_executor_options {
+    int max_seqs, context, max_rows; /* max_rows: largest T of one forward pass */
+    int threads;                     /* native only; 0: all cores */
+    const char *level;               /* native only: "c", "avx2", "avx512"; NULL: best of this machine */
+    ls_observer observer;            /* NULL: none */
+    void *observer_user;
+    void (*progress)(void *user, double fraction); /* loading and packing; NULL: none */
+    void *progress_user;
+} ls_executor_options;
+
+typedef struct ls_executor ls_executor;
+struct ls_executor {
+    const char *name; /* "reference", "native" */
+    /* Runs one pass, appends K and V, writes logits f32 [R, vocab]. On failure the slots' lengths are unchanged. */
+    ls_code (*forward)(ls_executor *x, const ls_batch *batch, float *logits, ls_error *e);
+    /* Positions held by |slot|; truncate keeps the first |length| (0 frees the slot). */
+    int (*length)(const ls_executor *x, int slot);
+    void (*truncate)(ls_executor *x, int slot, int length);
+    /* Bytes of packed weights, KV cache and working buffers. */
+    void (*memory)(const ls_executor *x, size_t *weights, size_t *kv, size_t *work);
+    void (*destroy)(ls_executor *x);
+};
+
+/* |g| and its checkpoint must outlive the executor. */
+ls_code ls_reference_create(ls_executor **out, const ls_graph *g, const ls_executor_options *o, ls_error *e);
+ls_code ls_native_create(ls_executor **out, const ls_graph *g, ls_checkpoint *c, const ls_executor_options *o, ls_error *e);
+
+#endif
