@@ -1,0 +1,91 @@
+/* The scalar vocabulary of the exact contracts (docs/contracts.md, section 1): canonical values, block exponents,
+ * mantissas, rounding shifts and the fixed-point functions. The reference uses these as they stand; a kernel must give
+ * the same bits by whatever means. Right shifts of negative integers are arithmetic (checked at build time below). */
+#ifndef LS_CONTRACT_EXACT_H
+#define LS_CONTRACT_EXACT_H
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+_Static_assert((-3 >> 1) == -2, "right shift of a negative integer must be arithmetic");
+
+enum {
+    LS_EXACT_BLOCK = 64,       /* activations per block */
+    LS_EXACT_MIN_EXP = 27,     /* biased exponent of 2^-100, the smallest canonical magnitude */
+    LS_EXACT_MAX_DROP = 24,    /* a block this many binary orders below the row's largest still counts */
+    LS_EXACT_SCALE_BITS = 23,  /* integer scales satisfy |S| <= 2^23 */
+    LS_EXACT_KEY_RANGE = 256,  /* attention sums keys in absolute ranges of this many positions */
+    LS_EXACT_MAX_COLS = 32768  /* widest row of an exact operator (overflow arguments rest on it) */
+};
+
+static inline uint32_t ls_bits(float x) {
+    uint32_t u;
+    memcpy(&u, &x, sizeof u);
+    return u;
+}
+
+static inline float ls_from_bits(uint32_t u) {
+    float x;
+    memcpy(&x, &u, sizeof x);
+    return x;
+}
+
+/* 2^(e - 127) for a biased exponent e in [1, 254]. */
+static inline float ls_pow2_biased(int e) { return ls_from_bits((uint32_t)e << 23); }
+
+/* 2^k for k in [-126, 127]. */
+static inline float ls_pow2(int k) { return ls_pow2_biased(k + 127); }
+
+/* Canonical value: +0 below 2^-100 in magnitude, otherwise clamped to +-2^100. |x| is not NaN. */
+static inline float ls_canon(float x) {
+    float a = fabsf(x);
+    if (a < 0x1p-100f) return 0.0f;
+    return a > 0x1p100f ? copysignf(0x1p100f, x) : x;
+}
+
+/* Biased exponent of a block whose largest magnitude has the bits |max_bits| (sign cleared). The addend moves magnitudes
+ * from 1.984375 * 2^k on to the next exponent, so that mantissas split into signed bytes. */
+static inline int ls_block_exponent(uint32_t max_bits) {
+    int e = (int)((max_bits + 0x20000u) >> 23);
+    return e > LS_EXACT_MIN_EXP ? e : LS_EXACT_MIN_EXP;
+}
+
+/* Mantissa of x in a block of exponent e: x * 2^(p + 127 - e) to nearest even; p = 14 (16 bits) or 22 (24 bits). */
+static inline int32_t ls_mantissa(float x, int e, int p) { return (int32_t)lrintf(x * ls_pow2_biased(127 + p + 127 - e)); }
+
+/* floor((v + 2^(n-1)) / 2^n), n in [0, 62]; v for n = 0. */
+static inline int64_t ls_rshift(int64_t v, int n) { return n ? (v + ((int64_t)1 << (n - 1))) >> n : v; }
+
+/* Smallest n with 2^n >= v, v >= 1. */
+static inline int ls_ceil_log2(uint64_t v) {
+    int n = 0;
+    while (((uint64_t)1 << n) < v) n++;
+    return n;
+}
+
+/* 2^-x in Q31 for x in Q32, [0, 1): in (2^30, 2^31], exactly 2^31 at 0. */
+uint32_t ls_exp2_neg(uint32_t x);
+
+/* 1 / d in Q30 for d in Q31, [2^30, 2^31] (d in [1/2, 1]). */
+uint32_t ls_recip(uint32_t d);
+
+/* A logistic value as mantissa * 2^exponent, the mantissa below 2^32. */
+typedef struct ls_sigmoid_value {
+    uint32_t mantissa;
+    int exponent;
+} ls_sigmoid_value;
+
+/* sigmoid of a number whose magnitude times log2(e) is a * 2^-24, negative when |negative|; a in [0, 2^31). */
+ls_sigmoid_value ls_sigmoid(uint32_t a, int negative);
+
+/* round(min(|x| * c, 92) * 2^24): argument for ls_sigmoid. c > 0. */
+uint32_t ls_sigmoid_argument(float x, float c);
+
+/* Largest n with n * n <= v. */
+uint32_t ls_isqrt(uint64_t v);
+
+/* 1 / d as f32 mantissa r in [2^30, 2^31] and exponent k: 1 / d is about r * 2^k. d > 0. */
+void ls_recip_wide(int64_t d, float *r, int *k);
+
+#endif

@@ -1,0 +1,87 @@
+/* Integer form of weight rows, from quantised blocks or from float rows. */
+#include "contract/weight_form.h"
+
+#include "contract/exact.h"
+
+static int largest_integer(const ls_weight_form *f) {
+    if (f->zero) return f->zero;
+    return (1 << f->bits) - 1;
+}
+
+ls_code ls_weight_form_of(ls_weight_form *f, const ls_tensor *t, ls_contract contract, ls_error *e) {
+    int64_t cols = t->rank ? t->shape[t->rank - 1] : 1;
+    if (contract != LS_CONTRACT_EXACT16 && contract != LS_CONTRACT_EXACT24)
+        LS_FAIL(e, LS_INVALID_ARGUMENT, "tensor \"%s\": contract %s has no integer form", t->name, ls_contract_name(contract));
+    if (cols < 1 || cols > LS_EXACT_MAX_COLS)
+        LS_FAIL(e, LS_INVALID_ARGUMENT, "tensor \"%s\": rows of %lld columns; exact contracts allow 1 to %d", t->name, (long long)cols, LS_EXACT_MAX_COLS);
+    const ls_format_info *info = ls_format_get(t->format);
+    bool mlx = t->format == LS_MLX_AFFINE;
+    *f = (ls_weight_form){.contract = contract, .cols = cols, .p = contract == LS_CONTRACT_EXACT16 ? 14 : 22, .h = contract == LS_CONTRACT_EXACT24 ? 4 : 0};
+    f->quantised = mlx || (t->format != LS_F32 && t->format != LS_F16 && t->format != LS_BF16);
+    if (f->quantised) {
+        int stored = ls_tensor_group(t);
+        f->group = stored > LS_EXACT_BLOCK ? LS_EXACT_BLOCK : stored;
+        f->bits = mlx ? t->mlx_bits : t->format == LS_IQ4_NL ? 8 : info->bits;
+        f->zero = info->zero;
+        f->has_min = info->has_min;
+    } else {
+        f->group = LS_EXACT_BLOCK;
+        f->bits = f->p + 2;
+    }
+    f->groups = (cols + f->group - 1) / f->group;
+    int l = f->quantised ? ls_ceil_log2((uint64_t)f->group * (uint64_t)largest_integer(f)) : 6 + f->p + 1;
+    f->c = l + f->p + 1 > 30 ? l + f->p + 1 - 30 : 0;
+    return LS_OK;
+}
+
+size_t ls_weight_form_scratch(const ls_weight_form *f) { return (size_t)f->cols + 2 * (size_t)f->groups + 2; }
+
+/* Groups of 128 in the tensor appear as two groups of 64 with the same scale. */
+static void quantised_row(const ls_weight_form *f, const ls_tensor *t, int64_t row, int32_t *u, int32_t *scale, int32_t *min, int *r, float *scratch) {
+    uint8_t *q = (uint8_t *)(scratch + 2 * f->groups);
+    float *s = scratch, *m = scratch + f->groups;
+    ls_tensor_row_quant(t, row, q, s, m);
+    for (int64_t k = 0; k < f->cols; k++) u[k] = q[k];
+    int split = ls_tensor_group(t) / f->group;
+    int64_t stored = (f->groups + split - 1) / split;
+    uint32_t max = 0;
+    for (int64_t g = 0; g < stored; g++) {
+        uint32_t bs = ls_bits(s[g]) & 0x7FFFFFFFu, bm = f->has_min ? ls_bits(m[g]) & 0x7FFFFFFFu : 0;
+        if (bs > max) max = bs;
+        if (bm > max) max = bm;
+    }
+    int e = (int)(max >> 23) > LS_EXACT_MIN_EXP ? (int)(max >> 23) : LS_EXACT_MIN_EXP;
+    *r = e - 127 - 22;
+    float unit = ls_pow2(-*r);
+    for (int64_t g = 0; g < f->groups; g++) {
+        scale[g] = (int32_t)lrintf(s[g / split] * unit);
+        if (f->has_min) min[g] = (int32_t)lrintf(m[g / split] * unit);
+    }
+}
+
+static void float_row(const ls_weight_form *f, const ls_tensor *t, int64_t row, int32_t *u, int32_t *scale, int *r, float *x) {
+    ls_tensor_row_f32(t, row, x);
+    int e_max = LS_EXACT_MIN_EXP;
+    for (int64_t g = 0; g < f->groups; g++) {
+        int64_t begin = g * f->group, end = begin + f->group < f->cols ? begin + f->group : f->cols;
+        uint32_t max = 0;
+        for (int64_t k = begin; k < end; k++) {
+            uint32_t b = ls_bits(x[k]) & 0x7FFFFFFFu;
+            if (b > max) max = b;
+        }
+        int e = ls_block_exponent(max);
+        for (int64_t k = begin; k < end; k++) u[k] = ls_mantissa(x[k], e, f->p);
+        scale[g] = e;
+        if (e > e_max) e_max = e;
+    }
+    for (int64_t g = 0; g < f->groups; g++) {
+        int drop = e_max - scale[g];
+        scale[g] = drop > LS_EXACT_SCALE_BITS ? 0 : 1 << (LS_EXACT_SCALE_BITS - drop);
+    }
+    *r = e_max - 127 - f->p - LS_EXACT_SCALE_BITS;
+}
+
+void ls_weight_form_row(const ls_weight_form *f, const ls_tensor *t, int64_t row, int32_t *u, int32_t *scale, int32_t *min, int *r, float *scratch) {
+    if (f->quantised) quantised_row(f, t, row, u, scale, min, r, scratch);
+    else float_row(f, t, row, u, scale, r, scratch);
+}
