@@ -50,6 +50,188 @@ typedef struct ls_error {
 /* "INVALID_ARGUMENT" and so on; a static string. */
 const char *ls_code_name(ls_code code);
 
+/* ---- Options ------------------------------------------------------------------------------------------------ */
+
+/* Every option struct begins with its size, so that later versions can append fields: set it to sizeof of the struct.
+ * Zero is the default of every other field. Strings and arrays are read during the call and not kept. */
+
+enum {
+    LS_DEFAULT_CONTEXT = 4096, /* positions per slot, when the model allows that many */
+    LS_DEFAULT_CHUNK = 256,    /* prompt rows of one forward pass */
+    LS_MAX_SLOTS = 256,
+    LS_MAX_CHUNK = 16384,
+    LS_MAX_CONTEXT = 1 << 24,
+    LS_MAX_QUEUED = 65536,     /* requests waiting in one session */
+    LS_MAX_STOPS = 64,         /* stop strings of one text stream */
+    LS_MAX_STOP_BYTES = 4096,
+    LS_MAX_BREAKERS = 64       /* DRY sequence breakers of one request */
+};
+
+/* ---- Model: weights, tokenizer, chat template and the executor that runs them --------------------------------- */
+
+typedef struct ls_model ls_model;
+
+typedef enum ls_load_parts {
+    LS_LOAD_ALL = 0,   /* ready to run */
+    LS_LOAD_GRAPH,     /* checkpoint, tokenizer and graph without an executor: for inspection */
+    LS_LOAD_TOKENIZER  /* tokenizer and chat template; in a folder the weights need not be there */
+} ls_load_parts;
+
+typedef struct ls_model_options {
+    size_t struct_size;
+    ls_load_parts parts;
+    const char *contract; /* "exact16" (NULL), "exact24" or "float" */
+    const char *backend;  /* "native" (NULL) or "reference" */
+    const char *level;    /* instruction-set level of the native backend; NULL: the best of this machine */
+    int threads;          /* native; 0: all cores */
+    int context;          /* positions of each slot; 0: LS_DEFAULT_CONTEXT, or the model's maximum when smaller */
+    int slots;            /* sequences that run at once; 0: 1 */
+    int chunk;            /* prompt rows of one forward pass; 0: LS_DEFAULT_CHUNK. Does not change results */
+    void (*progress)(void *user, double fraction); /* loading and packing, 0 to 1; NULL: none */
+    void *progress_user;
+} ls_model_options;
+
+/* Opens a GGUF file, a safetensors file or a Hugging Face folder. |o| NULL: all defaults. A model serves one thread.
+ * Errors: NOT_FOUND, INVALID_ARGUMENT, DATA_LOSS, UNIMPLEMENTED (architecture, format, backend), RESOURCE_EXHAUSTED. */
+ls_code ls_model_open(ls_model **out, const char *path, const ls_model_options *o, ls_error *e);
+void ls_model_destroy(ls_model *m); /* its sessions and text streams must be gone */
+
+int ls_model_context(const ls_model *m);       /* positions of each slot; 0 without a graph */
+int64_t ls_model_vocab(const ls_model *m);     /* columns of the logits; 0 without a graph */
+const char *ls_model_contract(const ls_model *m);    /* "exact16"; static */
+const char *ls_model_fingerprint(const ls_model *m); /* SHA-256 (hex) of the graph's canonical text; "" without a graph */
+
+/* A JSON object that describes the model: architecture, parameters, formats, memory, contracts, unused tensors.
+ * *json belongs to the caller (ls_buffer_free). FAILED_PRECONDITION without a graph. */
+ls_code ls_model_describe(const ls_model *m, char **json, ls_error *e);
+
+/* Token ids of a raw prompt. Text that spells a special token becomes that token. |add_special| runs the tokenizer's
+ * post-processing (BOS), unless the text already begins with the BOS token. *ids belongs to the caller (ls_buffer_free). */
+ls_code ls_model_encode(const ls_model *m, const char *text, size_t len, bool add_special, int32_t **ids, size_t *n, ls_error *e);
+
+/* Token ids of a conversation: |messages| is the text of a JSON array of {"role", "content"} objects, rendered by the
+ * model's chat template with add_generation_prompt. Control tokens come from the template only: content that spells one
+ * stays plain text. |now| is the template's clock (seconds since the epoch). FAILED_PRECONDITION without a template. */
+ls_code ls_model_encode_chat(const ls_model *m, const char *messages, size_t len, int64_t now, int32_t **ids, size_t *n, ls_error *e);
+
+/* Text of token ids; NUL-terminated, *text belongs to the caller (ls_buffer_free). |len| may be NULL. */
+ls_code ls_model_decode(const ls_model *m, const int32_t *ids, size_t n, bool skip_special, char **text, size_t *len, ls_error *e);
+
+bool ls_model_has_chat_template(const ls_model *m);
+
+void ls_buffer_free(void *p); /* for buffers handed out by this API; NULL is fine */
+
+/* ---- Session: token ids in, token ids out ----------------------------------------------------------------------- */
+
+/* How the next token is chosen. Everything is computed on integers (docs/sampling.md), so the same seed gives the same
+ * text on every machine. Zero-initialised it is greedy: the first of the largest logits. */
+typedef struct ls_sampling {
+    size_t struct_size;
+    uint64_t seed;
+    double temperature;         /* 0: greedy; at most 64 */
+    int top_k;                  /* 0: off */
+    double top_p;               /* 0 and 1: off */
+    double min_p;               /* 0: off; relative to the most likely token */
+    double repetition_penalty;  /* 0 and 1: off; at most 64 */
+    double frequency_penalty, presence_penalty; /* -64 to 64 */
+    int penalty_window;         /* last tokens that the three penalties above look at; 0: all */
+    double dry_multiplier;      /* 0: off; at most 64 */
+    double dry_base;            /* 0: 1.75; below 1 switches DRY off */
+    int dry_allowed_length;     /* 0: 2 */
+    int dry_window;             /* last tokens DRY looks at; 0: all */
+    const int32_t *dry_breakers;/* tokens that end a DRY match */
+    size_t n_dry_breakers;
+} ls_sampling;
+
+/* Embeddings and positions made by a media processor in place of token ids. Reserved: no session takes one yet. */
+typedef struct ls_prepared_prefill ls_prepared_prefill;
+
+typedef struct ls_request {
+    size_t struct_size;
+    const int32_t *prompt;       /* [n_prompt] */
+    size_t n_prompt;
+    const ls_prepared_prefill *prepared; /* must be NULL */
+    int max_new;                 /* largest number of tokens to generate; prompt + max_new must fit the context */
+    const ls_sampling *sampling; /* NULL: greedy */
+    bool ignore_eos;             /* treat end-of-sequence tokens like any other */
+    bool hash_logits;            /* compute logits_sha256 of the finish event */
+} ls_request;
+
+typedef enum ls_finish {
+    LS_FINISH_NONE = 0,
+    LS_FINISH_STOP,      /* the model chose an end-of-sequence token (never part of the output) */
+    LS_FINISH_LENGTH,    /* max_new tokens were made */
+    LS_FINISH_CANCELLED,
+    LS_FINISH_ERROR      /* the executor failed; ls_session_step returned why */
+} ls_finish;
+
+typedef struct ls_event {
+    uint64_t id;            /* of the request */
+    ls_finish finish;       /* LS_FINISH_NONE: this event is a token; otherwise it is the request's last event */
+    int32_t token;          /* -1 in a finish event */
+    size_t n_output;        /* tokens made so far */
+    char logits_sha256[65]; /* finish event of a hash_logits request: f32 little-endian logits of every step; else "" */
+} ls_event;
+
+typedef struct ls_capabilities {
+    bool batched_serving, paged_kv, speculative_decode, multimodal;
+} ls_capabilities;
+
+/* Time spent in forward passes and sampling since the session began. */
+typedef struct ls_timings {
+    uint64_t prefill_tokens, prefill_ns, decode_tokens, decode_ns;
+} ls_timings;
+
+typedef struct ls_session ls_session;
+
+/* One session per model at a time (it owns the executor's slots). FAILED_PRECONDITION when there is one already, or when
+ * the model was opened without an executor. A session serves one thread. */
+ls_code ls_session_create(ls_session **out, ls_model *m, ls_error *e);
+void ls_session_destroy(ls_session *s);
+
+ls_capabilities ls_session_capabilities(const ls_session *s);
+
+/* Queues a request after checking all of it; nothing changes on failure. *id grows with every request. INVALID_ARGUMENT
+ * (empty prompt, max_new < 1, token id, sampling value), RESOURCE_EXHAUSTED (prompt + max_new > context, full queue),
+ * UNIMPLEMENTED (prepared). */
+ls_code ls_session_submit(ls_session *s, const ls_request *r, uint64_t *id, ls_error *e);
+
+/* One step: waiting requests enter free slots in order (whole prompt, first token), then every active slot decodes one
+ * token in one pass. Events are then waiting in ls_session_next_event: take them all before the next step
+ * (FAILED_PRECONDITION otherwise). When the executor fails, the requests it was running end with LS_FINISH_ERROR, the
+ * others stay, and the failure is returned. */
+ls_code ls_session_step(ls_session *s, ls_error *e);
+
+/* Takes the oldest event; false when there is none. */
+bool ls_session_next_event(ls_session *s, ls_event *event);
+
+/* Ends a waiting or active request with a LS_FINISH_CANCELLED event; false when there is no such request. */
+bool ls_session_cancel(ls_session *s, uint64_t id);
+
+bool ls_session_is_idle(const ls_session *s);     /* nothing waiting, nothing active */
+size_t ls_session_pending(const ls_session *s);   /* requests waiting for a slot */
+size_t ls_session_active(const ls_session *s);    /* requests in slots */
+ls_timings ls_session_timings(const ls_session *s);
+
+/* "stop", "length", "cancelled", "error"; static. */
+const char *ls_finish_name(ls_finish f);
+
+/* ---- Text stream: token ids to printable text, with stop strings -------------------------------------------------- */
+
+typedef struct ls_text ls_text;
+
+/* |stops| [n_stops]: NUL-terminated strings that end the text, not part of it. Text that might be the beginning of one is
+ * held back until the next token decides. */
+ls_code ls_text_create(ls_text **out, const ls_model *m, const char *const *stops, size_t n_stops, ls_error *e);
+void ls_text_destroy(ls_text *t);
+
+/* Adds a token. *piece [*len] is what can be shown now (whole characters; valid until the next call; may be empty).
+ * *stopped: a stop string was found; the caller should cancel the request. */
+ls_code ls_text_push(ls_text *t, int32_t token, const char **piece, size_t *len, bool *stopped, ls_error *e);
+
+/* The rest, after the last token. */
+ls_code ls_text_flush(ls_text *t, const char **piece, size_t *len, ls_error *e);
+
 #ifdef __cplusplus
 }
 #endif

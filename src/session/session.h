@@ -1,0 +1,23 @@
+/* The session seam: token ids in, token ids out, above any executor.
+ *
+ * The session owns the executor's slots, the queue, decoding and sampling. It knows no text. Because an executor's logits
+ * depend only on the sequence's own tokens and draws are keyed by (seed, position), a request's output depends on the
+ * request alone: not on its neighbours, the order of arrival, the slot or the prefill chunk. */
+#ifndef LS_SESSION_SESSION_H
+#define LS_SESSION_SESSION_H
+
+#include "graph/executor.h"
+#include "session/sampler.h"
+
+typedef struct ls_session_config {
+    ls_executor *executor;    /* borrowed; all slots free; max_rows >= max(chunk, slots) */
+    int64_t vocab;            /* columns of the logits */
+    int context, slots, chunk;/* as the executor was made */
+    const int32_t *eos;       /* [n_eos] copied */
+    size_t n_eos;
+    bool *in_use;             /* set while the session lives; may be NULL */
+} ls_session_config;
+
+ls_code ls_session_create_on(ls_session **out, const ls_session_config *c, ls_error *e);
+
+#endif
