@@ -33,6 +33,17 @@ enum {
 /* Appends the ids of |text| (any bytes; invalid UTF-8 as `tokenizers` treats it after Python's "replace" decoding). */
 ls_code ls_tokenizer_encode(const ls_tokenizer *t, const char *text, size_t len, int flags, ls_token_ids *out, ls_error *e);
 
+/* Bytes [begin, end) of a text. */
+typedef struct ls_byte_range {
+    size_t begin, end;
+} ls_byte_range;
+
+/* Like ls_tokenizer_encode with LS_ENCODE_PARSE_SPECIAL, but a spelling becomes its added token only when all its bytes lie
+ * in one of parse[n_parse] (ascending, disjoint): how a chat keeps control tokens that a user typed as plain text. Pieces
+ * between added tokens are encoded whole, across the ends of ranges. Whitespace that an added token strips may be anywhere. */
+ls_code ls_tokenizer_encode_ranges(const ls_tokenizer *t, const char *text, size_t len, const ls_byte_range *parse, size_t n_parse, ls_token_ids *out,
+                                   ls_error *e);
+
 /* Appends the decoded text of ids[n]; with |skip_special| special tokens vanish. Equal to Tokenizer.decode. */
 ls_code ls_tokenizer_decode(const ls_tokenizer *t, const int32_t *ids, size_t n, bool skip_special, ls_str *out, ls_error *e);
 
