@@ -15,7 +15,8 @@ typedef enum ls_format {
     LS_F32, LS_F16, LS_BF16,
     LS_Q4_0, LS_Q4_1, LS_Q5_0, LS_Q5_1, LS_Q8_0, LS_Q2_K, LS_Q3_K, LS_Q4_K, LS_Q5_K, LS_Q6_K, LS_IQ4_NL, /* GGUF blocks */
     LS_MLX_AFFINE, /* u32 words, lowest bits first; scales and biases in separate tensors */
-    LS_I32,        /* only for tables such as token type ids; never a matrix operand */
+    LS_I32, LS_I64, /* only for tables such as token type ids; never a matrix operand */
+    LS_OTHER,      /* a dtype that is listed but cannot be read; |dtype| of the tensor names it */
     LS_FORMAT_COUNT
 } ls_format;
 
@@ -26,24 +27,31 @@ typedef struct ls_format_info {
     int group;             /* weights that share one scale; 0 for float formats and MLX (see the tensor) */
     int zero;              /* constant subtracted from the stored unsigned integer */
     bool has_min;          /* affine: has a per-group minimum (added) */
-    int block, block_bytes;/* GGUF block: weights and bytes; 1 and the element size for float formats; 0 for MLX */
+    int block, block_bytes;/* GGUF block: weights and bytes; 1 and the element size for float and integer formats; 0 for
+                            * MLX and LS_OTHER */
 } ls_format_info;
 
 const ls_format_info *ls_format_get(ls_format f);
 
-/* One tensor. |data| points into the checkpoint's map (borrowed: valid until the checkpoint is closed). Shape is
- * row-major with the last axis fastest: a linear weight is [out, in]; stacked experts are [experts, out, in]. */
+enum { LS_TENSOR_MAX_RANK = 6 };
+
+/* One tensor. |data| points into the checkpoint's map (borrowed: valid until the checkpoint is closed; NULL when the
+ * tensor is empty; no alignment is promised for safetensors). Shape is row-major with the last axis fastest: a linear
+ * weight is [out, in]; stacked experts are [experts, out, in] and named "...mlp.experts.gate_proj.weight", whether GGUF
+ * ("ffn_gate_exps") or MLX ("switch_mlp.gate_proj") stacked them. Hugging Face's own files keep one tensor an expert. */
 typedef struct ls_tensor {
     const char *name;   /* Hugging Face name */
+    const char *dtype;  /* as the file spells it: "Q4_K", "BF16", "U32", "F8_E4M3" */
     ls_format format;
-    int rank;           /* 0 to 4 */
-    int64_t shape[4];   /* logical elements, also for packed formats */
+    int rank;           /* 0 to LS_TENSOR_MAX_RANK */
+    int64_t shape[LS_TENSOR_MAX_RANK]; /* logical elements, also for packed formats */
     const void *data;
     size_t bytes;
     /* MLX affine only: */
     int mlx_bits, mlx_group;          /* 2 3 4 6 8; 32 64 128 */
     ls_format scale_format;           /* LS_F16, LS_BF16 or LS_F32 for both tensors below */
-    const void *scales, *biases;      /* [..., out, in / group] */
+    const void *scales, *biases;      /* [..., out, in / group], |scale_bytes| each */
+    size_t scale_bytes;
 } ls_tensor;
 
 typedef struct ls_checkpoint ls_checkpoint;
@@ -53,20 +61,24 @@ typedef struct ls_checkpoint ls_checkpoint;
 ls_code ls_checkpoint_open(ls_checkpoint **out, const char *path, ls_error *e);
 void ls_checkpoint_close(ls_checkpoint *c);
 
-/* The configuration in Hugging Face form (for GGUF: translated from metadata; "model_type", "hidden_size", ...).
- * Borrowed. For GGUF, "rope_interleaved": true is added where the converter permuted q/k rows (llama architecture). */
+/* The configuration in Hugging Face form (for GGUF: translated from metadata; "model_type", "hidden_size", ...). A bare
+ * safetensors file takes config.json beside it, or has an empty object. Borrowed. For GGUF these keys are added:
+ *   "rope_interleaved": true     where the converter permuted q/k rows (llama architecture): rotate pairs (2i, 2i + 1);
+ *   "norm_weight_has_one": true  where it stored 1 + weight (Gemma): multiply by the weight itself;
+ *   "rope_scaling": {"rope_type": "llama3", "factors": [head_dim / 2 divisors of inv_freq]} from rope_freqs.weight. */
 const json_t *ls_checkpoint_config(const ls_checkpoint *c);
 
 /* generation_config.json, or its equivalent from GGUF metadata; an empty object when absent. Borrowed. */
 const json_t *ls_checkpoint_generation_config(const ls_checkpoint *c);
 
-/* Raw GGUF metadata for the tokenizer and template, as JSON (arrays of strings/ints kept); NULL when not a GGUF. */
+/* Raw GGUF metadata for the tokenizer and template, as one flat JSON object ("tokenizer.ggml.tokens": [...]); NULL when
+ * not a GGUF. Strings hold the file's bytes, which may be no valid UTF-8; u64 values above INT64_MAX become reals. */
 const json_t *ls_checkpoint_gguf_metadata(const ls_checkpoint *c);
 
 /* Folder that holds the checkpoint's side files (tokenizer.json, ...), or NULL for a bare GGUF. */
 const char *ls_checkpoint_folder(const ls_checkpoint *c);
 
-/* Finds a tensor by Hugging Face name; NULL when absent. Marks it as consumed. */
+/* Finds a tensor by Hugging Face name; NULL when absent. Marks it as consumed (not thread-safe). */
 const ls_tensor *ls_checkpoint_find(ls_checkpoint *c, const char *name);
 
 /* All tensors in name order. */
@@ -79,17 +91,24 @@ const char *ls_checkpoint_unused(const ls_checkpoint *c, size_t i);
 /* Tells the system that |t|'s mapped pages will not be read again (after packing). */
 void ls_checkpoint_forget(ls_checkpoint *c, const ls_tensor *t);
 
-/* SHA-256 (hex) of the weight schema (name, format, shape of every tensor in name order) and, separately, of all bytes. */
+/* SHA-256 (hex) of the weight schema (name, format, shape of every tensor in name order) and, separately, of all bytes
+ * (name, data, scales and biases of every tensor in name order). */
 ls_code ls_checkpoint_schema_sha256(const ls_checkpoint *c, char hex[65], ls_error *e);
 ls_code ls_checkpoint_bytes_sha256(const ls_checkpoint *c, char hex[65], ls_error *e);
 
+/* Checks that |t| may be computed with: a readable format (UNIMPLEMENTED otherwise) whose every scale and value is
+ * finite (INVALID_ARGUMENT naming the tensor and the flat index). Reads every float; of quantised formats the scales. */
+ls_code ls_tensor_check_finite(const ls_tensor *t, ls_error *e);
+
 /* Dequantises row |row| (rows count over all leading axes) to f32 [in], by the format's own definition: equal bit for bit
- * to the `gguf` package's dequantize and to MLX's dequantize (f32 metadata arithmetic widened from the stored type). */
+ * to the `gguf` package's dequantize and to MLX's dequantize, which computes in the dtype of the scales: with f16 or bf16
+ * scales the product is rounded to that dtype, then the sum. I32 and I64 convert (nearest even); LS_OTHER gives NaN. */
 void ls_tensor_row_f32(const ls_tensor *t, int64_t row, float *out);
 
-/* Splits row |row| into its integers. q [in]: stored unsigned integers (uint8). scale [in / group], min [in / group]
- * (min untouched when the format has none): f32, exact products of the stored factors (Q4_K: d * sc; min is -dmin * m).
- * Only for quantised formats. */
+/* Splits row |row| into its integers. q [in]: stored unsigned integers (uint8; signed formats are offset by |zero|).
+ * scale [in / group], min [in / group] (min untouched when the format has none): f32, exact products of the stored
+ * factors (Q4_K: d * sc; min is -dmin * m). scale * (q - zero) + min in exact arithmetic is the weight before rounding.
+ * IQ4_NL: q is the codebook entry + 128 (16 of the 256 values occur), zero 128. Only for quantised formats. */
 void ls_tensor_row_quant(const ls_tensor *t, int64_t row, uint8_t *q, float *scale, float *min);
 
 /* Group size of |t|'s scales (MLX: from the tensor), and its row count (product of all axes but the last). */

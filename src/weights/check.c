@@ -1,0 +1,80 @@
+/* The check a tensor passes before anything is computed from it: a readable format, and only finite numbers. */
+#include <math.h>
+
+#include "weights/checkpoint.h"
+
+static ls_code not_finite(const ls_tensor *t, const char *what, int64_t index, float value, ls_error *e) {
+    LS_FAIL(e, LS_INVALID_ARGUMENT, "tensor \"%s\" (%s): %s %lld is %s; the file is damaged or was converted wrongly", t->name, t->dtype,
+            what, (long long)index, isnan(value) ? "NaN" : "infinite");
+}
+
+/* Exponent bits all set, in 16-bit words at |p|. The first such index, or -1. */
+static int64_t find_special16(const uint8_t *p, int64_t n, int stride, uint16_t exponent) {
+    for (int64_t i = 0; i < n; i++)
+        if ((ls_load_u16(p + i * stride) & exponent) == exponent) return i;
+    return -1;
+}
+
+static int64_t find_special32(const uint8_t *p, int64_t n) {
+    for (int64_t i = 0; i < n; i++)
+        if ((ls_load_u32(p + i * 4) & 0x7F800000) == 0x7F800000) return i;
+    return -1;
+}
+
+/* |n| floats of |format| at |data|. */
+static ls_code check_floats(const ls_tensor *t, const char *what, ls_format format, const uint8_t *data, int64_t n, ls_error *e) {
+    int64_t at = format == LS_F32 ? find_special32(data, n) : find_special16(data, n, 2, format == LS_F16 ? 0x7C00 : 0x7F80);
+    if (at < 0) return LS_OK;
+    const uint8_t *p = data + at * ls_format_get(format)->block_bytes;
+    bool nan = format == LS_F32 ? (ls_load_u32(p) & 0x7FFFFF) != 0 : (ls_load_u16(p) & (format == LS_F16 ? 0x3FF : 0x7F)) != 0;
+    return not_finite(t, what, at, nan ? NAN : INFINITY, e);
+}
+
+/* The f16 factors of every block: d, and dmin or m where the format has one. */
+static ls_code check_blocks(const ls_tensor *t, ls_error *e) {
+    static const struct {
+        int d, min; /* byte offsets in a block; -1: none */
+    } at[LS_FORMAT_COUNT] = {[LS_Q4_0] = {0, -1},  [LS_Q4_1] = {0, 2},   [LS_Q5_0] = {0, -1}, [LS_Q5_1] = {0, 2},
+                             [LS_Q8_0] = {0, -1},  [LS_Q2_K] = {80, 82}, [LS_Q3_K] = {108, -1}, [LS_Q4_K] = {0, 2},
+                             [LS_Q5_K] = {0, 2},   [LS_Q6_K] = {208, -1}, [LS_IQ4_NL] = {0, -1}};
+    const ls_format_info *f = ls_format_get(t->format);
+    int64_t blocks = (int64_t)(t->bytes / (size_t)f->block_bytes);
+    for (int i = 0; i < 2; i++) {
+        int offset = i ? at[t->format].min : at[t->format].d;
+        int64_t bad = offset < 0 ? -1 : find_special16((const uint8_t *)t->data + offset, blocks, f->block_bytes, 0x7C00);
+        if (bad < 0) continue;
+        const uint8_t *p = (const uint8_t *)t->data + bad * f->block_bytes + offset;
+        return not_finite(t, i ? "the minimum of the block of weight" : "the scale of the block of weight", bad * f->block,
+                          ls_load_u16(p) & 0x3FF ? NAN : INFINITY, e);
+    }
+    return LS_OK;
+}
+
+/* Finite scales may still give an infinite weight in the dtype of the scales. The weight grows with q one way or the
+ * other, and q = 0 gives the bias, so the largest q decides. */
+static ls_code check_mlx_range(const ls_tensor *t, ls_error *e) {
+    int size = ls_format_get(t->scale_format)->block_bytes;
+    int64_t groups = (int64_t)(t->scale_bytes / (size_t)size);
+    const uint8_t *s = t->scales, *b = t->biases;
+    float top = (float)((1 << t->mlx_bits) - 1);
+    for (int64_t g = 0; g < groups; g++) {
+        float product = ls_round_float(t->scale_format, ls_load_float(t->scale_format, s + g * size) * top);
+        float sum = ls_round_float(t->scale_format, product + ls_load_float(t->scale_format, b + g * size));
+        if (!isfinite(sum)) return not_finite(t, "the largest weight of group", g, INFINITY, e);
+    }
+    return LS_OK;
+}
+
+ls_code ls_tensor_check_finite(const ls_tensor *t, ls_error *e) {
+    if (t->format == LS_OTHER)
+        LS_FAIL(e, LS_UNIMPLEMENTED, "tensor \"%s\": dtype %s cannot be computed with; use a float, GGUF or MLX affine checkpoint", t->name, t->dtype);
+    if (!t->data || t->format == LS_I32 || t->format == LS_I64) return LS_OK;
+    if (t->format == LS_MLX_AFFINE) {
+        int64_t n = (int64_t)(t->scale_bytes / (size_t)ls_format_get(t->scale_format)->block_bytes);
+        LS_TRY(check_floats(t, "scale", t->scale_format, t->scales, n, e));
+        LS_TRY(check_floats(t, "bias", t->scale_format, t->biases, n, e));
+        return check_mlx_range(t, e);
+    }
+    if (ls_format_get(t->format)->group) return check_blocks(t, e);
+    return check_floats(t, "element", t->format, t->data, (int64_t)(t->bytes / (size_t)ls_format_get(t->format)->block_bytes), e);
+}
