@@ -1,0 +1,95 @@
+"""Goldens of the two downloaded models: greedy answers and logits of transformers on the same dequantised weights.
+
+usage: make_real_goldens.py NAME MODEL.gguf OUT.json      NAME: smollm2 (chat prompts) or gemma3 (plain prompts)
+
+For 20 prompts: prompt ids, up to 64 greedy tokens of the f32 eager model with the margin between the two largest logits
+at each step, and, for the last prompt position, logits of an f64 evaluation at 512 spread vocabulary entries beside the
+f32 and f16 evaluations' rms error over the whole vocabulary. "f16" is the f32 model with every linear's input rounded
+to f16 and the weights left alone: the least an f16 engine loses. Pinned versions: requirements-goldens.txt.
+"""
+import json
+import os
+import sys
+
+import numpy as np
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+PROMPTS = [
+    "What makes the sky look blue at noon?", "Name four rivers in South America.", "Write two sentences about a lighthouse keeper.",
+    "How many minutes are there in a week?", "Give a short recipe for pancakes.", "What is the difference between a virus and a bacterium?",
+    "Turn this into past tense: she walks to school and buys bread.", "List five uses for an old newspaper.",
+    "Explain recursion to a ten-year-old.", "Who was Ada Lovelace?", "Write a haiku about winter rain.",
+    "What is 17 times 23? Show the steps.", "Why do cats purr?", "Suggest a name for a bakery and a slogan.",
+    "Describe how a bicycle stays upright.", "Was ist die Hauptstadt von Frankreich?", "Write a Python function that reverses a string.",
+    "What should I pack for a day of hiking?", "Tell me a fact about octopuses.", "Summarise the water cycle in three steps.",
+]
+NEW_TOKENS, SAMPLES = 64, 512
+
+
+def prompt_ids(name, tok, text):
+    if name == "smollm2":
+        chat = tok.apply_chat_template([{"role": "user", "content": text}], add_generation_prompt=True, return_dict=True)
+        return list(chat["input_ids"])
+    return tok(text)["input_ids"]
+
+
+def greedy(model, ids, eos):
+    """Up to NEW_TOKENS ids, the EOS left out, and the top-two margin of every step taken."""
+    out, margins = [], []
+    with torch.no_grad():
+        step = model(torch.tensor([ids]), use_cache=True)
+        for _ in range(NEW_TOKENS):
+            top = torch.topk(step.logits[0, -1], 2)
+            margins.append(float(top.values[0] - top.values[1]))
+            token = int(torch.argmax(step.logits[0, -1]))
+            if token in eos:
+                break
+            out.append(token)
+            step = model(torch.tensor([[token]]), past_key_values=step.past_key_values, use_cache=True)
+    return out, margins
+
+
+def last_logits(model, ids):
+    with torch.no_grad():
+        return model(torch.tensor([ids])).logits[0, -1].double().numpy()
+
+
+def rounded_inputs(model):
+    return [m.register_forward_pre_hook(lambda _, a: (a[0].half().float(),)) for m in model.modules() if isinstance(m, torch.nn.Linear)]
+
+
+def main():
+    name, path, out = sys.argv[1:4]
+    folder, file = os.path.split(path)
+    tok = AutoTokenizer.from_pretrained(folder, gguf_file=file)
+    model = AutoModelForCausalLM.from_pretrained(folder, gguf_file=file, dtype=torch.float32, attn_implementation="eager").eval()
+    eos = model.generation_config.eos_token_id if model.generation_config.eos_token_id is not None else tok.eos_token_id
+    eos = set(eos if isinstance(eos, list) else [eos])
+    cases = []
+    for text in PROMPTS:
+        ids = prompt_ids(name, tok, text)
+        tokens, margins = greedy(model, ids, eos)
+        cases.append({"prompt": text, "ids": ids, "greedy": tokens, "margins": [round(m, 6) for m in margins]})
+        print(len(cases), text, len(tokens), flush=True)
+    f32 = [last_logits(model, c["ids"]) for c in cases]
+    hooks = rounded_inputs(model)
+    f16 = [last_logits(model, c["ids"]) for c in cases]
+    for h in hooks:
+        h.remove()
+    model = model.double()
+    sample = np.linspace(0, len(f32[0]) - 1, SAMPLES).round().astype(int)
+    for i, c in enumerate(cases):
+        exact = last_logits(model, c["ids"])
+        c["rms_f32"] = float(np.sqrt(np.mean((f32[i] - exact) ** 2)))
+        c["rms_f16"] = float(np.sqrt(np.mean((f16[i] - exact) ** 2)))
+        c["rms_f32_sample"] = float(np.sqrt(np.mean((f32[i] - exact)[sample] ** 2)))
+        c["rms_f16_sample"] = float(np.sqrt(np.mean((f16[i] - exact)[sample] ** 2)))
+        c["logits"] = [float(v) for v in exact[sample]]
+        print(i, c["rms_f32"], c["rms_f16"], flush=True)
+    import transformers
+    json.dump({"model": name, "file": file, "transformers": transformers.__version__, "torch": torch.__version__, "eos": sorted(eos),
+               "sample": sample.tolist(), "cases": cases}, open(out, "w"), separators=(",", ":"))
+
+
+main()
