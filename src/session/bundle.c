@@ -1,0 +1,148 @@
+/* Opening a model: checkpoint, tokenizer, template, graph and executor, in this order, each step checked. */
+#include "session/bundle.h"
+
+#include <string.h>
+
+#include "session/session.h"
+
+/* ---- End-of-sequence ids ------------------------------------------------------------------------------------------ */
+
+static ls_code add_eos(const json_t *v, int32_t *eos, size_t *n, ls_error *e) {
+    if (!json_is_integer(v) || json_integer_value(v) < 0 || json_integer_value(v) > INT32_MAX)
+        LS_FAIL(e, LS_INVALID_ARGUMENT, "eos_token_id must be a token id or a list of token ids");
+    if (*n == LS_MAX_EOS) LS_FAIL(e, LS_INVALID_ARGUMENT, "eos_token_id lists more than the allowed %d ids", LS_MAX_EOS);
+    eos[(*n)++] = (int32_t)json_integer_value(v);
+    return LS_OK;
+}
+
+ls_code ls_eos_ids(const json_t *generation, const json_t *config, const ls_tokenizer *t, int32_t *eos, size_t *n, ls_error *e) {
+    *n = 0;
+    const json_t *v = json_object_get(generation, "eos_token_id");
+    if (!v || json_is_null(v)) v = json_object_get(config, "eos_token_id");
+    if (v && !json_is_null(v)) {
+        if (!json_is_array(v)) return add_eos(v, eos, n, e);
+        for (size_t i = 0; i < json_array_size(v); i++) LS_TRY(add_eos(json_array_get(v, i), eos, n, e));
+        return LS_OK;
+    }
+    if (t && ls_tokenizer_eos(t) >= 0) eos[(*n)++] = ls_tokenizer_eos(t);
+    return LS_OK;
+}
+
+/* ---- Opening ------------------------------------------------------------------------------------------------------ */
+
+ls_code ls_model_need_tokenizer(const ls_model *m, ls_error *e) {
+    if (!m->tokenizer) LS_FAIL(e, LS_FAILED_PRECONDITION, "the model has no tokenizer files (tokenizer.json or tokenizer.model); give token ids instead of text");
+    return LS_OK;
+}
+
+/* A folder without tokenizer files is still a model for token ids; a broken tokenizer is an error. */
+static ls_code open_tokenizer(ls_model *m, const char *folder, ls_error *e) {
+    const json_t *gguf = m->checkpoint ? ls_checkpoint_gguf_metadata(m->checkpoint) : NULL;
+    if (gguf && !folder) return ls_tokenizer_open_gguf(&m->tokenizer, gguf, e);
+    if (!folder) return LS_OK;
+    ls_code rc = ls_tokenizer_open_folder(&m->tokenizer, folder, e);
+    if (rc == LS_NOT_FOUND && gguf) return ls_tokenizer_open_gguf(&m->tokenizer, gguf, e);
+    return rc == LS_NOT_FOUND && m->checkpoint ? LS_OK : rc;
+}
+
+/* A template outside the supported subset does not hinder raw prompts: its error is kept for the first chat. */
+static void compile_template(ls_model *m) {
+    const char *source = m->tokenizer ? ls_tokenizer_chat_template(m->tokenizer) : NULL;
+    if (source) ls_chat_template_compile(&m->chat, source, strlen(source), &m->chat_error);
+}
+
+static ls_code build_graph(ls_model *m, const ls_model_options *o, ls_error *e) {
+    ls_build_options build = {.contract = m->contract, .context = o->context};
+    LS_TRY(ls_model_build(&m->graph, m->checkpoint, &build, e));
+    int64_t most = m->graph->max_context > 0 && m->graph->max_context < LS_MAX_CONTEXT ? m->graph->max_context : LS_MAX_CONTEXT;
+    if (o->context > most) LS_FAIL(e, LS_INVALID_ARGUMENT, "context of %d positions; this model allows at most %lld", o->context, (long long)most);
+    m->context = o->context ? o->context : most < LS_DEFAULT_CONTEXT ? (int)most : LS_DEFAULT_CONTEXT;
+    LS_TRY(ls_eos_ids(ls_checkpoint_generation_config(m->checkpoint), ls_checkpoint_config(m->checkpoint), m->tokenizer, m->eos, &m->n_eos, e));
+    return ls_graph_fingerprint(m->graph, m->fingerprint, e);
+}
+
+static ls_code create_executor(ls_model *m, const ls_model_options *o, ls_error *e) {
+    ls_executor_options x = {.max_seqs = m->slots, .context = m->context, .max_rows = m->chunk > m->slots ? m->chunk : m->slots, .threads = o->threads,
+                             .level = o->level, .progress = o->progress, .progress_user = o->progress_user};
+    const char *name = o->backend ? o->backend : "native";
+    if (!strcmp(name, "reference")) {
+        m->backend = "reference";
+        return ls_reference_create(&m->executor, m->graph, &x, e);
+    }
+#ifdef LS_HAVE_NATIVE
+    if (!strcmp(name, "native")) {
+        m->backend = "native";
+        return ls_native_create(&m->executor, m->graph, m->checkpoint, &x, e);
+    }
+#endif
+    if (!strcmp(name, "native") || !strcmp(name, "xla"))
+        LS_FAIL(e, LS_UNIMPLEMENTED, "backend \"%s\" is not in this build; use another backend (see lockstep --version)", name);
+    LS_FAIL(e, LS_INVALID_ARGUMENT, "backend \"%s\" is unknown; use native or reference", name);
+}
+
+static ls_code check_options(const ls_model_options *o, ls_error *e) {
+    if (o->slots < 0 || o->slots > LS_MAX_SLOTS) LS_FAIL(e, LS_INVALID_ARGUMENT, "%d slots; allowed are 1 to %d", o->slots, LS_MAX_SLOTS);
+    if (o->chunk < 0 || o->chunk > LS_MAX_CHUNK) LS_FAIL(e, LS_INVALID_ARGUMENT, "chunk of %d rows; allowed are 1 to %d", o->chunk, LS_MAX_CHUNK);
+    if (o->context < 0 || o->context > LS_MAX_CONTEXT) LS_FAIL(e, LS_INVALID_ARGUMENT, "context of %d positions; allowed are 1 to %d", o->context, LS_MAX_CONTEXT);
+    if (o->threads < 0 || o->threads > 1024) LS_FAIL(e, LS_INVALID_ARGUMENT, "%d threads; allowed are 1 to 1024", o->threads);
+    return LS_OK;
+}
+
+static ls_code open_parts(ls_model *m, const char *path, const ls_model_options *o, ls_error *e) {
+    LS_TRY(check_options(o, e));
+    LS_TRY(ls_contract_parse(o->contract ? o->contract : "exact16", &m->contract, e));
+    m->slots = o->slots ? o->slots : 1;
+    m->chunk = o->chunk ? o->chunk : LS_DEFAULT_CHUNK;
+    if (o->parts == LS_LOAD_TOKENIZER && ls_is_folder(path)) {
+        LS_TRY(open_tokenizer(m, path, e));
+        compile_template(m);
+        return LS_OK;
+    }
+    LS_TRY(ls_checkpoint_open(&m->checkpoint, path, e));
+    LS_TRY(open_tokenizer(m, ls_checkpoint_folder(m->checkpoint), e));
+    compile_template(m);
+    if (o->parts == LS_LOAD_TOKENIZER) return ls_model_need_tokenizer(m, e);
+    LS_TRY(build_graph(m, o, e));
+    return o->parts == LS_LOAD_GRAPH ? LS_OK : create_executor(m, o, e);
+}
+
+ls_code ls_model_open(ls_model **out, const char *path, const ls_model_options *given, ls_error *e) {
+    ls_model_options o = {0};
+    if (given && !given->struct_size) LS_FAIL(e, LS_INVALID_ARGUMENT, "struct_size of the model options is 0; set it to sizeof(ls_model_options)");
+    if (given) memcpy(&o, given, given->struct_size < sizeof o ? given->struct_size : sizeof o);
+    ls_model *m;
+    LS_TRY(ls_calloc(&m, 1, sizeof *m, "model", e));
+    ls_code rc = open_parts(m, path, &o, e);
+    if (rc) {
+        ls_model_destroy(m);
+        return rc;
+    }
+    *out = m;
+    return LS_OK;
+}
+
+void ls_model_destroy(ls_model *m) {
+    if (!m) return;
+    if (m->executor) m->executor->destroy(m->executor);
+    ls_graph_destroy(m->graph);
+    ls_chat_template_free(m->chat);
+    ls_tokenizer_close(m->tokenizer);
+    ls_checkpoint_close(m->checkpoint);
+    ls_free(m);
+}
+
+/* ---- Questions ------------------------------------------------------------------------------------------------------ */
+
+int ls_model_context(const ls_model *m) { return m->context; }
+int64_t ls_model_vocab(const ls_model *m) { return m->graph ? m->graph->vocab : 0; }
+const char *ls_model_contract(const ls_model *m) { return ls_contract_name(m->contract); }
+const char *ls_model_fingerprint(const ls_model *m) { return m->fingerprint; }
+bool ls_model_has_chat_template(const ls_model *m) { return m->chat != NULL; }
+void ls_buffer_free(void *p) { ls_free(p); }
+
+ls_code ls_session_create(ls_session **out, ls_model *m, ls_error *e) {
+    if (!m->executor) LS_FAIL(e, LS_FAILED_PRECONDITION, "the model was opened without an executor; open it with LS_LOAD_ALL");
+    ls_session_config c = {.executor = m->executor, .vocab = m->graph->vocab, .context = m->context, .slots = m->slots, .chunk = m->chunk,
+                           .eos = m->eos, .n_eos = m->n_eos, .in_use = &m->session_in_use};
+    return ls_session_create_on(out, &c, e);
+}

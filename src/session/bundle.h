@@ -1,0 +1,35 @@
+/* ls_model: a checkpoint with its tokenizer, chat template, generation settings, graph and executor. */
+#ifndef LS_SESSION_BUNDLE_H
+#define LS_SESSION_BUNDLE_H
+
+#include "graph/executor.h"
+#include "models/model.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
+
+enum { LS_MAX_EOS = 64 };
+
+struct ls_model {
+    ls_contract contract;
+    const char *backend;        /* static name; NULL without an executor */
+    int context, slots, chunk;
+    ls_checkpoint *checkpoint;  /* NULL when only a tokenizer was opened from a folder without weights */
+    ls_tokenizer *tokenizer;    /* NULL when the checkpoint has none */
+    ls_chat_template *chat;     /* NULL when there is none or it does not compile */
+    ls_error chat_error;        /* why |chat| is NULL although the checkpoint has a template */
+    ls_graph *graph;
+    ls_executor *executor;
+    char fingerprint[65];
+    int32_t eos[LS_MAX_EOS];
+    size_t n_eos;
+    bool session_in_use;
+};
+
+/* End-of-sequence ids: eos_token_id (an integer or a list) of |generation|, else of |config|, else the tokenizer's.
+ * |t| may be NULL. INVALID_ARGUMENT: another type, or more than LS_MAX_EOS. */
+ls_code ls_eos_ids(const json_t *generation, const json_t *config, const ls_tokenizer *t, int32_t *eos, size_t *n, ls_error *e);
+
+/* LS_OK, or FAILED_PRECONDITION saying that the checkpoint has no tokenizer. */
+ls_code ls_model_need_tokenizer(const ls_model *m, ls_error *e);
+
+#endif

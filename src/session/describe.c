@@ -1,0 +1,116 @@
+/* What a model is, as JSON: for `lockstep inspect`. */
+#include <string.h>
+
+#include "session/bundle.h"
+
+enum { LISTED_UNUSED = 32 };
+
+static void put(json_t *o, const char *key, json_t *v) { json_object_set_new(o, key, v); }
+
+/* Elements of all tensors, stored bytes, and how many tensors have each format. */
+static void describe_tensors(const ls_checkpoint *c, json_t *o) {
+    int64_t parameters = 0;
+    size_t bytes = 0;
+    json_t *formats = json_object();
+    for (size_t i = 0; i < ls_checkpoint_count(c); i++) {
+        const ls_tensor *t = ls_checkpoint_at(c, i);
+        const char *name = ls_format_get(t->format)->name;
+        int64_t elements = 1;
+        for (int d = 0; d < t->rank; d++) elements *= t->shape[d];
+        parameters += elements;
+        bytes += t->bytes;
+        put(formats, name, json_integer(json_integer_value(json_object_get(formats, name)) + 1));
+    }
+    put(o, "tensors", json_integer((json_int_t)ls_checkpoint_count(c)));
+    put(o, "parameters", json_integer(parameters));
+    put(o, "weight_bytes", json_integer((json_int_t)bytes));
+    put(o, "formats", formats);
+}
+
+static void describe_unused(const ls_checkpoint *c, json_t *o) {
+    json_t *names = json_array();
+    size_t n = 0;
+    for (const char *name; (name = ls_checkpoint_unused(c, n)); n++)
+        if (n < LISTED_UNUSED) json_array_append_new(names, json_string_nocheck(name));
+    put(o, "unused_tensors", json_integer((json_int_t)n));
+    put(o, "unused_tensor_names", names);
+}
+
+/* Numbers of the operators, and the width of all key and value rows together. */
+static int64_t describe_graph(const ls_graph *g, json_t *o) {
+    int64_t kv_columns = 0;
+    json_t *operators = json_object();
+    for (size_t i = 0; i < g->n_nodes; i++) {
+        const ls_node *n = &g->nodes[i];
+        const char *name = ls_op_name(n->op);
+        put(operators, name, json_integer(json_integer_value(json_object_get(operators, name)) + 1));
+        if (n->op == LS_OP_ATTENTION) kv_columns += 2 * (int64_t)n->kv_heads * n->head_dim;
+    }
+    put(o, "architecture", json_string(g->architecture ? g->architecture : "unknown"));
+    put(o, "layers", json_integer(g->n_caches));
+    put(o, "hidden", json_integer(g->hidden));
+    put(o, "vocabulary", json_integer(g->vocab));
+    put(o, "max_context", json_integer(g->max_context));
+    put(o, "nodes", json_integer((json_int_t)g->n_nodes));
+    put(o, "operators", operators);
+    return kv_columns;
+}
+
+/* Measured when there is an executor; otherwise an estimate: the stored weights, and four bytes per cached number. */
+static void describe_memory(const ls_model *m, int64_t kv_columns, json_t *o) {
+    json_t *memory = json_object();
+    size_t weights = 0, kv = 0, work = 0;
+    if (m->executor) {
+        m->executor->memory(m->executor, &weights, &kv, &work);
+    } else {
+        weights = (size_t)json_integer_value(json_object_get(o, "weight_bytes"));
+        kv = (size_t)kv_columns * 4 * (size_t)m->context * (size_t)m->slots;
+    }
+    put(memory, "measured", json_boolean(m->executor != NULL));
+    put(memory, "context", json_integer(m->context));
+    put(memory, "slots", json_integer(m->slots));
+    put(memory, "weights_bytes", json_integer((json_int_t)weights));
+    put(memory, "kv_bytes", json_integer((json_int_t)kv));
+    put(memory, "work_bytes", json_integer((json_int_t)work));
+    put(o, "memory", memory);
+}
+
+static void describe_contracts(const ls_model *m, json_t *o) {
+    json_t *contracts = json_array();
+    for (int c = 0; c < LS_CONTRACT_COUNT; c++) json_array_append_new(contracts, json_string(ls_contract_name((ls_contract)c)));
+    put(o, "contract", json_string(ls_contract_name(m->contract)));
+    put(o, "contract_version", json_integer(LS_CONTRACT_VERSION));
+    put(o, "contracts", contracts);
+    put(o, "fingerprint", json_string(m->fingerprint));
+    if (m->backend) put(o, "backend", json_string(m->backend));
+}
+
+static void describe_text(const ls_model *m, json_t *o) {
+    json_t *eos = json_array();
+    for (size_t i = 0; i < m->n_eos; i++) json_array_append_new(eos, json_integer(m->eos[i]));
+    put(o, "eos_token_ids", eos);
+    put(o, "tokenizer_size", m->tokenizer ? json_integer((json_int_t)ls_tokenizer_size(m->tokenizer)) : json_null());
+    put(o, "chat_template", m->chat ? json_true() : m->chat_error.code ? json_string_nocheck(m->chat_error.text) : json_false());
+}
+
+static int append(const char *bytes, size_t n, void *user) { return ls_str_append(user, bytes, n, NULL) ? -1 : 0; }
+
+ls_code ls_model_describe(const ls_model *m, char **json, ls_error *e) {
+    if (!m->graph) LS_FAIL(e, LS_FAILED_PRECONDITION, "the model was opened without its graph; open it with LS_LOAD_GRAPH");
+    json_t *o = json_object();
+    int64_t kv_columns = describe_graph(m->graph, o);
+    describe_tensors(m->checkpoint, o);
+    describe_memory(m, kv_columns, o);
+    describe_contracts(m, o);
+    describe_text(m, o);
+    describe_unused(m->checkpoint, o);
+    ls_str text = {0};
+    int failed = json_dump_callback(o, append, &text, JSON_INDENT(2));
+    json_decref(o);
+    if (failed) {
+        ls_str_deinit(&text);
+        LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "the description does not fit memory");
+    }
+    *json = text.data;
+    return LS_OK;
+}
