@@ -27,7 +27,7 @@ ls_code ls_error_wrap(ls_error *e, ls_code code, const char *fmt, ...) {
         int n = vsnprintf(e->text, sizeof e->text, fmt, ap);
         va_end(ap);
         if (n >= 0 && (size_t)n < sizeof e->text)
-            snprintf(e->text + n, sizeof e->text - (size_t)n, ": %s", old);
+            snprintf(e->text + n, sizeof e->text - (size_t)n, ": %.*s", (int)(sizeof e->text - (size_t)n), old);
     }
     return code;
 }
