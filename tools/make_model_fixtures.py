@@ -26,6 +26,7 @@ import transformers
 from safetensors.numpy import save_file as save_numpy
 from safetensors.torch import save_file
 from torch.overrides import TorchFunctionMode
+from transformers.modeling_utils import no_init_weights
 
 from model_fixture_cases import CASES
 
@@ -122,8 +123,8 @@ def survives(model, prompt, tail):
 
 
 def build(case, seed):
-    torch.manual_seed(seed)
-    model = case.model(case.config)
+    with no_init_weights():
+        model = case.model(case.config)
     model.eval()
     randomise(model, case, seed)
     stored = quantise_mlx(model, case) if case.mlx_bits else None

@@ -209,7 +209,7 @@ CASES = [
         "exaone4",
         tf.Exaone4Config(**sizes(
             num_hidden_layers=3, sliding_window=6, sliding_window_pattern="LG", tie_word_embeddings=False,
-            layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+            layer_types=["sliding_attention", "full_attention", "full_attention"],
         )),
         tf.Exaone4ForCausalLM,
     ),
@@ -217,6 +217,11 @@ CASES = [
         "qwen3_moe",
         tf.Qwen3MoeConfig(**sizes(head_dim=16, moe_intermediate_size=24, num_experts=6, num_experts_per_tok=3, norm_topk_prob=True)),
         tf.Qwen3MoeForCausalLM, gains=MOE_GAINS,
+    ),
+    Case(
+        "mixtral",
+        tf.MixtralConfig(**sizes(num_local_experts=4, num_experts_per_tok=2, intermediate_size=24, sliding_window=6)),
+        tf.MixtralForCausalLM, gains={"moe.gate.": 2.0, ".w2.": 3.0},
     ),
     Case(
         "olmoe",
