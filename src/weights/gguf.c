@@ -285,6 +285,11 @@ static ls_code add_tensors(ls_checkpoint *cp, info *infos, size_t n, const ls_gg
             LS_TRY(add_split(cp, &t, name, path, e));
             continue;
         }
+        if (t.rank == 1 && strstr(name, ".shared_expert_gate.")) { /* the converter drops axes of size 1 */
+            t.shape[1] = t.shape[0];
+            t.shape[0] = 1;
+            t.rank = 2;
+        }
         LS_TRY(ls_arena_strdup(cp->arena, &t.name, name, SIZE_MAX, e));
         LS_TRY(ls_checkpoint_add(cp, &t, path, e));
     }

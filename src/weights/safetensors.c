@@ -126,7 +126,8 @@ static ls_code read_header(ls_checkpoint *c, json_t *header, const section *s, l
     json_t *entry;
     json_object_foreach(header, name, entry) {
         if (strcmp(name, "__metadata__")) LS_TRY(read_tensor(c, name, entry, s, e));
-        else if (!json_is_object(entry)) LS_FAIL(e, LS_INVALID_ARGUMENT, "\"%s\": \"__metadata__\" is not an object", s->path);
+        else if (!json_is_object(entry) && !json_is_null(entry)) /* MLX writes null */
+            LS_FAIL(e, LS_INVALID_ARGUMENT, "\"%s\": \"__metadata__\" is not an object", s->path);
     }
     return check_cover(c, first, s, e);
 }
