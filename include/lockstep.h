@@ -67,6 +67,14 @@ enum {
     LS_MAX_BREAKERS = 64       /* DRY sequence breakers of one request */
 };
 
+/* ---- Build -------------------------------------------------------------------------------------------------------- */
+
+/* Names of the backends in this build, for ls_model_options.backend; NULL past the end. */
+const char *ls_backend_at(size_t i);
+
+/* The instruction-set level the native backend takes on this machine: "avx512", "avx2", "neon" or "c". */
+const char *ls_machine_level(void);
+
 /* ---- Model: weights, tokenizer, chat template and the executor that runs them --------------------------------- */
 
 typedef struct ls_model ls_model;

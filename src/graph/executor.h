@@ -47,4 +47,7 @@ struct ls_executor {
 ls_code ls_reference_create(ls_executor **out, const ls_graph *g, const ls_executor_options *o, ls_error *e);
 ls_code ls_native_create(ls_executor **out, const ls_graph *g, ls_checkpoint *c, const ls_executor_options *o, ls_error *e);
 
+/* The best instruction-set level of this machine among those in the build: what a NULL level means. Static. */
+const char *ls_native_level(void);
+
 #endif

@@ -61,6 +61,23 @@ static ls_code build_graph(ls_model *m, const ls_model_options *o, ls_error *e) 
     return ls_graph_fingerprint(m->graph, m->fingerprint, e);
 }
 
+const char *ls_backend_at(size_t i) {
+    static const char *const names[] = {
+#ifdef LS_HAVE_NATIVE
+        "native",
+#endif
+        "reference", NULL};
+    return i < sizeof names / sizeof *names ? names[i] : NULL;
+}
+
+const char *ls_machine_level(void) {
+#ifdef LS_HAVE_NATIVE
+    return ls_native_level();
+#else
+    return "c";
+#endif
+}
+
 static ls_code create_executor(ls_model *m, const ls_model_options *o, ls_error *e) {
     ls_executor_options x = {.max_seqs = m->slots, .context = m->context, .max_rows = m->chunk > m->slots ? m->chunk : m->slots, .threads = o->threads,
                              .level = o->level, .progress = o->progress, .progress_user = o->progress_user};

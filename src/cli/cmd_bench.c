@@ -1,0 +1,129 @@
+/* lockstep bench: prefill and decode speed of one model. Decoding ignores end-of-sequence tokens, prompts are fixed. */
+#include <string.h>
+
+#include "cli/build_info.h"
+#include "cli/options.h"
+
+enum { OPT_BATCH = OPT_COMMAND, OPT_JSON, MAX_REPEATS = 1000 };
+
+static const char help[] =
+    "Usage: lockstep bench MODEL [OPTIONS]\n\n"
+    "Measures tokens per second of reading a prompt and of writing.\n" CLI_MODEL_HELP
+    "\n"
+    "  -p N                prompt tokens; default: 512\n"
+    "  -n N                tokens written; default: 128\n"
+    "  -r N                repeats; default: 3, the best and the mean are shown\n"
+    "  --batch N           sequences that write at once; default: 1\n"
+    "  --json              as one JSON object\n"
+    "  --help              this text\n\n"
+    "Example: lockstep bench ./model.gguf -p 512 -n 128 -r 5\n";
+
+typedef struct bench {
+    cli_options common;
+    const char *model_name;
+    int prompt, tokens, repeats, batch;
+    bool json;
+} bench;
+
+/* Sum and largest of the repeats' speeds. */
+typedef struct speed {
+    double sum, best;
+} speed;
+
+static void add(speed *s, uint64_t tokens, uint64_t ns) {
+    double v = ns ? (double)tokens * 1e9 / (double)ns : 0;
+    s->sum += v;
+    if (v > s->best) s->best = v;
+}
+
+/* Runs |batch| requests of |n_prompt| tokens to |max_new| tokens each. */
+static ls_code run_requests(ls_session *s, int64_t vocab, int batch, size_t n_prompt, int max_new, ls_error *e) {
+    int32_t *prompt;
+    ls_code rc = LS_OK;
+    ls_event event;
+    uint64_t id;
+    LS_TRY(ls_calloc(&prompt, n_prompt, sizeof *prompt, "prompt", e));
+    for (int b = 0; b < batch; b++) {
+        for (size_t i = 0; i < n_prompt; i++) prompt[i] = (int32_t)(((uint64_t)i * 7919 + (uint64_t)b * 104729 + 13) % (uint64_t)vocab);
+        ls_request r = {.struct_size = sizeof r, .prompt = prompt, .n_prompt = n_prompt, .max_new = max_new, .ignore_eos = true};
+        LS_GOTO(ls_session_submit(s, &r, &id, e));
+    }
+    while (!ls_session_is_idle(s)) {
+        LS_GOTO(ls_session_step(s, e));
+        while (ls_session_next_event(s, &event)) continue;
+    }
+out:
+    ls_free(prompt);
+    return rc;
+}
+
+static ls_code measure(const bench *b, ls_model *m, speed *prefill, speed *decode, ls_error *e) {
+    ls_session *s;
+    LS_TRY(ls_session_create(&s, m, e));
+    ls_code rc = run_requests(s, ls_model_vocab(m), 1, 1, 2, e); /* warm-up */
+    for (int i = 0; !rc && i < b->repeats; i++) {
+        ls_timings before = ls_session_timings(s);
+        rc = run_requests(s, ls_model_vocab(m), 1, (size_t)b->prompt, 1, e);
+        ls_timings middle = ls_session_timings(s);
+        if (!rc) rc = run_requests(s, ls_model_vocab(m), b->batch, 1, b->tokens + 1, e);
+        ls_timings after = ls_session_timings(s);
+        add(prefill, middle.prefill_tokens - before.prefill_tokens, middle.prefill_ns - before.prefill_ns);
+        add(decode, after.decode_tokens - middle.decode_tokens, after.decode_ns - middle.decode_ns);
+    }
+    ls_session_destroy(s);
+    return rc;
+}
+
+static int report(const bench *b, const ls_model *m, speed prefill, speed decode) {
+    if (!b->json) {
+        printf("model    %s, %s\n", b->model_name, ls_model_contract(m));
+        printf("prefill  %d tokens: best %.1f tokens/s, mean %.1f\n", b->prompt, prefill.best, prefill.sum / b->repeats);
+        printf("decode   %d tokens x %d: best %.1f tokens/s, mean %.1f\n", b->tokens, b->batch, decode.best, decode.sum / b->repeats);
+        return CLI_OK;
+    }
+    return cli_print_json(json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:f, s:f, s:f, s:f}", "model", b->model_name, "contract", ls_model_contract(m),
+                                    "backend", b->common.model.backend ? b->common.model.backend : "native", "level",
+                                    b->common.model.level ? b->common.model.level : ls_machine_level(), "compiler", LS_BUILD_COMPILER, "threads",
+                                    b->common.model.threads, "prompt", b->prompt, "tokens", b->tokens, "batch", b->batch, "repeats", b->repeats,
+                                    "prefill_tokens_per_second_best", prefill.best, "prefill_tokens_per_second_mean", prefill.sum / b->repeats,
+                                    "decode_tokens_per_second_best", decode.best, "decode_tokens_per_second_mean", decode.sum / b->repeats));
+}
+
+/* 0 to go on, otherwise the exit code + 1. */
+static int parse(bench *b, int argc, char **argv) {
+    static const struct option options[] = {CLI_MODEL_OPTIONS, {"batch", required_argument, NULL, OPT_BATCH}, {"json", no_argument, NULL, OPT_JSON}, {"help", no_argument, NULL, 'h'}, {0}};
+    for (int opt; (opt = getopt_long(argc, argv, "p:n:r:h", options, NULL)) != -1;) {
+        int taken = cli_options_take(&b->common, opt, optarg);
+        bool ok = true;
+        if (taken < 0) return CLI_USAGE + 1;
+        if (taken) continue;
+        if (opt == 'h') return (fputs(help, stdout) < 0) + 1;
+        if (opt == OPT_JSON) b->json = true;
+        else if (opt == 'p') ok = cli_int("bench", "-p", optarg, 1, LS_MAX_CONTEXT - 1, &b->prompt);
+        else if (opt == 'n') ok = cli_int("bench", "-n", optarg, 1, LS_MAX_CONTEXT - 2, &b->tokens);
+        else if (opt == 'r') ok = cli_int("bench", "-r", optarg, 1, MAX_REPEATS, &b->repeats);
+        else if (opt == OPT_BATCH) ok = cli_int("bench", "--batch", optarg, 1, LS_MAX_SLOTS, &b->batch);
+        else return cli_usage("bench", "unknown option") + 1;
+        if (!ok) return CLI_USAGE + 1;
+    }
+    if (argc - optind != 1) return cli_usage("bench", "give one model") + 1;
+    b->model_name = argv[optind];
+    return 0;
+}
+
+int cli_bench(int argc, char **argv) {
+    bench b = {.prompt = 512, .tokens = 128, .repeats = 3, .batch = 1};
+    cli_options_init(&b.common, "bench");
+    int done = parse(&b, argc, argv);
+    if (done) return done - 1;
+    ls_model_options *o = &b.common.model;
+    if (!o->context) o->context = b.prompt + 1 > b.tokens + 2 ? b.prompt + 1 : b.tokens + 2;
+    o->slots = b.batch;
+    ls_model *m;
+    ls_error e = {0};
+    speed prefill = {0}, decode = {0};
+    if (!cli_open(&b.common, b.model_name, &m)) return CLI_FAILED;
+    int code = measure(&b, m, &prefill, &decode, &e) ? cli_fail(&e) : report(&b, m, prefill, decode);
+    ls_model_destroy(m);
+    return code;
+}

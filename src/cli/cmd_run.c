@@ -1,0 +1,177 @@
+/* lockstep run: a conversation, with the model's chat template. One answer with -p, otherwise a prompt loop. */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/answer.h"
+#include "cli/options.h"
+
+enum { OPT_SYSTEM = OPT_COMMAND, OPT_STOP, OPT_STATS, MAX_MESSAGES = 10000 };
+
+static const char help[] =
+    "Usage: lockstep run MODEL [-p QUESTION] [OPTIONS]\n\n"
+    "Chats with a model. Without -p it asks for questions; /clear forgets the conversation, /exit or ^D ends it.\n" CLI_MODEL_HELP
+    "\nConversation:\n"
+    "  -p, --prompt TEXT   one question, one answer; - reads standard input (the default when that is no terminal)\n"
+    "  --system TEXT       instructions for the model\n"
+    "  -n, --max-tokens N  longest answer; default: as far as the context reaches\n"
+    "  --stop TEXT         end an answer before this text; repeatable\n"
+    "  --stats             print tokens and speed on standard error\n"
+    "  --help              this text\n" CLI_SAMPLING_HELP
+    "  Defaults here: --temp 0.8 --top-k 40 --top-p 0.95 --min-p 0.05 --seed 0. Equal seeds give equal answers; --temp 0 is greedy.\n"
+    "\nExample: lockstep run ./SmolLM2-135M-Instruct.Q4_1.gguf -p \"What is the capital of France?\"\n";
+
+typedef struct chat {
+    cli_options common;
+    const char *model_name, *prompt, *system;
+    const char *stops[CLI_MAX_STOPS];
+    size_t n_stops;
+    int max_new;
+    bool stats;
+    ls_model *model;
+    ls_session *session;
+    json_t *messages;
+} chat;
+
+static ls_code add_message(chat *c, const char *role, const char *text, size_t len, ls_error *e) {
+    json_t *content = json_stringn(text, len);
+    if (!content) LS_FAIL(e, LS_INVALID_ARGUMENT, "the %s text is no valid UTF-8", role);
+    if (json_array_size(c->messages) >= MAX_MESSAGES || json_array_append_new(c->messages, json_pack("{s:s, s:o}", "role", role, "content", content)))
+        LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "the conversation has more than %d messages; type /clear", MAX_MESSAGES);
+    return LS_OK;
+}
+
+static ls_code start_conversation(chat *c, ls_error *e) {
+    json_decref(c->messages);
+    c->messages = json_array();
+    return c->system ? add_message(c, "system", c->system, strlen(c->system), e) : LS_OK;
+}
+
+static int append(const char *bytes, size_t n, void *user) { return ls_str_append(user, bytes, n, NULL) ? -1 : 0; }
+
+static ls_code encode(chat *c, int32_t **ids, size_t *n, ls_error *e) {
+    ls_str text = {0};
+    ls_code rc = json_dump_callback(c->messages, append, &text, JSON_COMPACT) ? ls_error_set(e, LS_RESOURCE_EXHAUSTED, __FILE__, __LINE__, "the conversation is too long")
+                                                                               : ls_model_encode_chat(c->model, text.data, text.len, (int64_t)time(NULL), ids, n, e);
+    ls_str_deinit(&text);
+    return rc;
+}
+
+static void print_stats(const chat *c, ls_timings before, size_t n_prompt, const answer *a) {
+    ls_timings t = ls_session_timings(c->session);
+    double prefill = (double)(t.prefill_ns - before.prefill_ns) / 1e9, decode = (double)(t.decode_ns - before.decode_ns) / 1e9;
+    fprintf(stderr, "[%zu prompt tokens in %.2f s, %zu answer tokens, %.1f tokens/s, finish: %s]\n", n_prompt, prefill, a->n,
+            decode > 0 ? (double)(t.decode_tokens - before.decode_tokens) / decode : 0, a->finish ? a->finish : "error");
+}
+
+/* Answers the conversation so far and adds the answer to it. */
+static ls_code reply(chat *c, bool *interrupted, ls_error *e) {
+    int32_t *ids = NULL;
+    size_t n = 0;
+    ls_text *text = NULL;
+    answer a = {0};
+    ls_timings before = ls_session_timings(c->session);
+    ls_code rc = LS_OK;
+    LS_GOTO(encode(c, &ids, &n, e));
+    LS_GOTO(ls_text_create(&text, c->model, c->stops, c->n_stops, e));
+    int room = ls_model_context(c->model) - (int)n;
+    ls_request r = {.struct_size = sizeof r, .prompt = ids, .n_prompt = n, .max_new = c->max_new > 0 && c->max_new < room ? c->max_new : room > 0 ? room : 1,
+                    .sampling = &c->common.sampling};
+    LS_GOTO(answer_run(c->session, &r, text, stdout, &a, e));
+    putchar('\n');
+    if (c->stats) print_stats(c, before, n, &a);
+    *interrupted = a.interrupted;
+    LS_GOTO(add_message(c, "assistant", a.text.data, a.text.len, e));
+out:
+    answer_deinit(&a);
+    ls_text_destroy(text);
+    ls_buffer_free(ids);
+    return rc;
+}
+
+static int answer_once(chat *c) {
+    ls_error e = {0};
+    ls_str text = {0};
+    bool interrupted = false;
+    ls_code rc = cli_text(c->prompt ? c->prompt : "-", &text, &e);
+    if (!rc) rc = add_message(c, "user", text.data, text.len, &e);
+    if (!rc) rc = reply(c, &interrupted, &e);
+    ls_str_deinit(&text);
+    return rc ? cli_fail(&e) : interrupted ? CLI_INTERRUPTED : CLI_OK;
+}
+
+/* One line of the prompt loop; false ends it. A failed question is taken back, so the conversation can go on. */
+static bool take_line(chat *c, char *line) {
+    ls_error e = {0};
+    bool interrupted = false;
+    line[strcspn(line, "\n")] = 0;
+    if (!strcmp(line, "/exit")) return false;
+    if (!strcmp(line, "/clear")) {
+        if (start_conversation(c, &e)) cli_fail(&e);
+        return true;
+    }
+    if (!*line) return true;
+    size_t before = json_array_size(c->messages);
+    ls_code rc = add_message(c, "user", line, strlen(line), &e);
+    if (!rc) rc = reply(c, &interrupted, &e);
+    if (!rc) return true;
+    while (json_array_size(c->messages) > before) json_array_remove(c->messages, json_array_size(c->messages) - 1);
+    cli_fail(&e);
+    return true;
+}
+
+static int prompt_loop(chat *c) {
+    char *line = NULL;
+    size_t cap = 0;
+    fprintf(stderr, "%s, %s. /clear forgets the conversation, /exit or ^D ends.\n", c->model_name, ls_model_contract(c->model));
+    for (;;) {
+        fputs("> ", stderr);
+        if (getline(&line, &cap, stdin) < 0 || !take_line(c, line)) break;
+        clearerr(stdin);
+    }
+    fputc('\n', stderr);
+    ls_free(line);
+    return CLI_OK;
+}
+
+/* 0 to go on, otherwise the exit code + 1. */
+static int parse(chat *c, int argc, char **argv) {
+    static const struct option options[] = {CLI_MODEL_OPTIONS, CLI_SAMPLING_OPTIONS, {"prompt", required_argument, NULL, 'p'}, {"max-tokens", required_argument, NULL, 'n'},
+                                            {"system", required_argument, NULL, OPT_SYSTEM}, {"stop", required_argument, NULL, OPT_STOP}, {"stats", no_argument, NULL, OPT_STATS},
+                                            {"help", no_argument, NULL, 'h'}, {0}};
+    for (int opt; (opt = getopt_long(argc, argv, "p:n:h", options, NULL)) != -1;) {
+        int taken = cli_options_take(&c->common, opt, optarg);
+        if (taken < 0) return CLI_USAGE + 1;
+        if (taken) continue;
+        if (opt == 'h') return (fputs(help, stdout) < 0) + 1;
+        if (opt == 'p') c->prompt = optarg;
+        else if (opt == OPT_SYSTEM) c->system = optarg;
+        else if (opt == OPT_STATS) c->stats = true;
+        else if (opt == OPT_STOP && c->n_stops < CLI_MAX_STOPS) c->stops[c->n_stops++] = optarg;
+        else if (opt == OPT_STOP || opt == '?') return cli_usage("run", "unknown option, or more than %d --stop", CLI_MAX_STOPS) + 1;
+        else if (!cli_int("run", "-n", optarg, -1, LS_MAX_CONTEXT, &c->max_new)) return CLI_USAGE + 1;
+    }
+    if (argc - optind != 1) return cli_usage("run", "give one model") + 1;
+    c->model_name = argv[optind];
+    cli_options_finish(&c->common);
+    return 0;
+}
+
+int cli_run(int argc, char **argv) {
+    chat c = {.max_new = -1};
+    cli_options_init(&c.common, "run");
+    c.common.sampling = (ls_sampling){.struct_size = sizeof(ls_sampling), .temperature = 0.8, .top_k = 40, .top_p = 0.95, .min_p = 0.05};
+    int done = parse(&c, argc, argv);
+    if (done) return done - 1;
+    if (!cli_open(&c.common, c.model_name, &c.model)) return CLI_FAILED;
+    ls_error e = {0};
+    ls_code rc = ls_session_create(&c.session, c.model, &e);
+    if (!rc) rc = start_conversation(&c, &e);
+    answer_catch_interrupt();
+    int code = rc ? cli_fail(&e) : c.prompt || !isatty(STDIN_FILENO) ? answer_once(&c) : prompt_loop(&c);
+    json_decref(c.messages);
+    ls_session_destroy(c.session);
+    ls_model_destroy(c.model);
+    return code;
+}

@@ -1,0 +1,50 @@
+/* lockstep: the command line. Finds the command and hands over. */
+#include <string.h>
+
+#include "cli/build_info.h"
+#include "cli/cli.h"
+#include "contract/contract.h"
+
+static const cli_command commands[] = {
+    {"run", "chat with a model, or answer one question", cli_run},
+    {"generate", "continue a raw prompt; greedy unless told otherwise", cli_generate},
+    {"tokenize", "text to token ids and back", cli_tokenize},
+    {"inspect", "what a model is and needs", cli_inspect},
+    {"arch", "list the supported model families", cli_arch},
+    {"bench", "measure prefill and decode speed", cli_bench},
+    {"list", "list the models in the cache", cli_list},
+#ifdef LS_HAVE_CURL
+    {"pull", "download a model into the cache", cli_pull},
+#endif
+    {"rm", "delete a model from the cache", cli_rm},
+};
+enum { N_COMMANDS = sizeof commands / sizeof *commands };
+
+static int print_help(FILE *out) {
+    fprintf(out, "lockstep: language models whose answers do not move\n\nUsage: lockstep COMMAND [OPTIONS]\n\nCommands:\n");
+    for (int i = 0; i < N_COMMANDS; i++) fprintf(out, "  %-10s %s\n", commands[i].name, commands[i].summary);
+    fprintf(out, "\n  lockstep COMMAND --help   options and an example\n  lockstep --version        version, compiler, flags, level, contracts\n"
+                 "\nExample: lockstep run ./SmolLM2-135M-Instruct.Q4_1.gguf -p \"What is the capital of France?\"\n"
+                 "\nExit codes: 0 success, 1 failure, 2 wrong usage, 130 interrupted.\n");
+    return CLI_OK;
+}
+
+static int print_version(void) {
+    printf("lockstep %s\ncompiler: %s\nflags: %s\ntarget: %s\n", LS_VERSION_STRING, LS_BUILD_COMPILER, LS_BUILD_FLAGS, LS_BUILD_TARGET);
+    printf("backends:");
+    for (size_t i = 0; ls_backend_at(i); i++) printf(" %s", ls_backend_at(i));
+    printf("\nlevel: %s\ncontracts:", ls_machine_level());
+    for (int c = 0; c < LS_CONTRACT_COUNT; c++) printf(" %s version %d%s", ls_contract_name((ls_contract)c), LS_CONTRACT_VERSION, c + 1 < LS_CONTRACT_COUNT ? "," : "\n");
+    return CLI_OK;
+}
+
+int main(int argc, char **argv) {
+    const char *name = argc > 1 ? argv[1] : "";
+    if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help")) return print_help(stdout);
+    if (!strcmp(name, "--version") || !strcmp(name, "-V")) return print_version();
+    for (int i = 0; i < N_COMMANDS; i++)
+        if (!strcmp(name, commands[i].name)) return commands[i].run(argc - 1, argv + 1);
+    if (*name) fprintf(stderr, "lockstep: \"%s\" is no command\n\n", name);
+    print_help(stderr);
+    return CLI_USAGE;
+}

@@ -1,0 +1,68 @@
+/* Options that several commands share: which model and how to run it, how to sample. */
+#ifndef LS_CLI_OPTIONS_H
+#define LS_CLI_OPTIONS_H
+
+#include "cli/cli.h"
+
+/* Values of long options without a letter. */
+enum {
+    OPT_FIRST = 256,
+    OPT_CONTRACT, OPT_BACKEND, OPT_THREADS, OPT_CTX_SIZE, OPT_CHUNK, OPT_LEVEL, OPT_IMAGE, OPT_AUDIO,
+    OPT_TEMP, OPT_TOP_K, OPT_TOP_P, OPT_MIN_P, OPT_SEED, OPT_REPEAT_PENALTY, OPT_FREQUENCY_PENALTY, OPT_PRESENCE_PENALTY, OPT_REPEAT_LAST_N,
+    OPT_DRY_MULTIPLIER, OPT_DRY_BASE, OPT_DRY_ALLOWED_LENGTH, OPT_DRY_LAST_N,
+    OPT_COMMAND /* first value a command may use for its own options */
+};
+
+#define CLI_MODEL_OPTIONS                                                                                                      \
+    {"contract", required_argument, NULL, OPT_CONTRACT}, {"backend", required_argument, NULL, OPT_BACKEND},                    \
+        {"threads", required_argument, NULL, OPT_THREADS}, {"ctx-size", required_argument, NULL, OPT_CTX_SIZE},                \
+        {"chunk", required_argument, NULL, OPT_CHUNK}, {"level", required_argument, NULL, OPT_LEVEL},                          \
+        {"image", required_argument, NULL, OPT_IMAGE}, {"audio", required_argument, NULL, OPT_AUDIO}
+
+#define CLI_SAMPLING_OPTIONS                                                                                                   \
+    {"temp", required_argument, NULL, OPT_TEMP}, {"top-k", required_argument, NULL, OPT_TOP_K},                                \
+        {"top-p", required_argument, NULL, OPT_TOP_P}, {"min-p", required_argument, NULL, OPT_MIN_P},                          \
+        {"seed", required_argument, NULL, OPT_SEED}, {"repeat-penalty", required_argument, NULL, OPT_REPEAT_PENALTY},          \
+        {"frequency-penalty", required_argument, NULL, OPT_FREQUENCY_PENALTY},                                                 \
+        {"presence-penalty", required_argument, NULL, OPT_PRESENCE_PENALTY},                                                   \
+        {"repeat-last-n", required_argument, NULL, OPT_REPEAT_LAST_N},                                                         \
+        {"dry-multiplier", required_argument, NULL, OPT_DRY_MULTIPLIER}, {"dry-base", required_argument, NULL, OPT_DRY_BASE},  \
+        {"dry-allowed-length", required_argument, NULL, OPT_DRY_ALLOWED_LENGTH},                                               \
+        {"dry-penalty-last-n", required_argument, NULL, OPT_DRY_LAST_N}
+
+#define CLI_MODEL_HELP                                                                                                         \
+    "MODEL is a .gguf file, a Hugging Face folder, or org/name from the cache (lockstep pull).\n"                              \
+    "\nRunning:\n"                                                                                                             \
+    "  --contract NAME     exact16 (default), exact24 or float\n"                                                              \
+    "  --backend NAME      native (default) or reference\n"                                                                    \
+    "  --threads N         threads of the native backend; default: all cores. Does not change results\n"                       \
+    "  --ctx-size N        positions (prompt and answer); default: 4096 or what the model allows\n"                            \
+    "  --chunk N           prompt rows per pass; default: 256. Does not change results\n"                                      \
+    "  --level NAME        instruction-set level (c, avx2, avx512); default: best. Does not change results\n"
+
+#define CLI_SAMPLING_HELP                                                                                                      \
+    "\nSampling (docs/sampling.md):\n"                                                                                         \
+    "  --temp X --top-k N --top-p X --min-p X --seed N --repeat-penalty X --frequency-penalty X --presence-penalty X\n"        \
+    "  --repeat-last-n N   last tokens the penalties see; -1: all (default), 0: penalties off\n"                               \
+    "  --dry-multiplier X --dry-base X --dry-allowed-length N --dry-penalty-last-n N\n"
+
+/* The shared part of a command's arguments. */
+typedef struct cli_options {
+    const char *command;
+    ls_model_options model;
+    ls_sampling sampling;
+    bool penalties_off, dry_off; /* a window of 0 was given */
+} cli_options;
+
+void cli_options_init(cli_options *o, const char *command);
+
+/* Takes one option from getopt. 1: taken; 0: not a shared option; -1: bad value, the message is printed. */
+int cli_options_take(cli_options *o, int opt, const char *value);
+
+/* After all options: applies windows of 0. */
+void cli_options_finish(cli_options *o);
+
+/* Opens |name| (a path, or org/name from the cache) with a progress bar. Prints the failure and returns false. */
+bool cli_open(cli_options *o, const char *name, ls_model **out);
+
+#endif
