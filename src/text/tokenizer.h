@@ -9,7 +9,8 @@
 typedef struct ls_tokenizer ls_tokenizer;
 
 /* From a Hugging Face folder: tokenizer.json (preferred) or tokenizer.model, plus tokenizer_config.json,
- * special_tokens_map.json and added_tokens.json where present. */
+ * special_tokens_map.json, added_tokens.json and chat_template.jinja where present. "truncation" and "padding" of
+ * tokenizer.json do not apply. Errors: NOT_FOUND, UNIMPLEMENTED (a component type, named), INVALID_ARGUMENT. */
 ls_code ls_tokenizer_open_folder(ls_tokenizer **out, const char *folder, ls_error *e);
 
 /* From GGUF metadata (tokenizer.ggml.*), see ls_checkpoint_gguf_metadata. */
@@ -27,7 +28,8 @@ typedef struct ls_token_ids {
 
 enum {
     LS_ENCODE_ADD_SPECIAL = 1,  /* run the post-processor: BOS/EOS as the tokenizer defines them */
-    LS_ENCODE_PARSE_SPECIAL = 2 /* text that spells an added token becomes that token; without it, it is plain text */
+    LS_ENCODE_PARSE_SPECIAL = 2 /* text that spells a special token becomes that token; without it, it is plain text, and no
+                                   special id ever stands for text. Other added tokens are always found. */
 };
 
 /* Appends the ids of |text| (any bytes; invalid UTF-8 as `tokenizers` treats it after Python's "replace" decoding). */
@@ -52,10 +54,7 @@ ls_code ls_tokenizer_decode(const ls_tokenizer *t, const int32_t *ids, size_t n,
 typedef struct ls_detokenizer {
     const ls_tokenizer *tokenizer;
     bool skip_special;
-    ls_token_ids ids;    /* private */
-    size_t emitted;      /* private: bytes of the decoded text given out so far */
-    ls_str text;         /* private */
-    size_t window;       /* private */
+    struct ls_decode *state; /* private */
 } ls_detokenizer;
 
 void ls_detokenizer_init(ls_detokenizer *d, const ls_tokenizer *t, bool skip_special);
@@ -63,7 +62,7 @@ ls_code ls_detokenizer_push(ls_detokenizer *d, int32_t id, ls_str *piece, ls_err
 ls_code ls_detokenizer_flush(ls_detokenizer *d, ls_str *piece, ls_error *e);
 void ls_detokenizer_deinit(ls_detokenizer *d);
 
-size_t ls_tokenizer_size(const ls_tokenizer *t);                                  /* number of ids, added tokens included */
+size_t ls_tokenizer_size(const ls_tokenizer *t);                                  /* 1 + largest id, added tokens included */
 int32_t ls_tokenizer_id(const ls_tokenizer *t, const char *token);                /* -1 when absent */
 const char *ls_tokenizer_token(const ls_tokenizer *t, int32_t id, size_t *len);   /* vocabulary spelling; NULL out of range */
 bool ls_tokenizer_is_special(const ls_tokenizer *t, int32_t id);

@@ -1,0 +1,155 @@
+/* Hash tables of the tokenizers. */
+#include "text/tokenizer_vocab.h"
+
+#include <string.h>
+
+static uint64_t mix(uint64_t x) {
+    x ^= x >> 32;
+    x *= 0x9E3779B97F4A7C15u;
+    x ^= x >> 29;
+    x *= 0xBF58476D1CE4E5B9u;
+    return x ^ x >> 32;
+}
+
+static size_t map_slot(const ls_u64_map *m, uint64_t key) {
+    size_t i = (size_t)mix(key) & (m->slots - 1);
+    while (m->used[i] && m->keys[i] != key) i = (i + 1) & (m->slots - 1);
+    return i;
+}
+
+static ls_code map_grow(ls_u64_map *m, ls_error *e) {
+    ls_u64_map bigger = {.slots = m->slots ? m->slots * 2 : 16};
+    ls_code rc = LS_OK;
+    LS_GOTO(ls_calloc(&bigger.keys, bigger.slots, sizeof *bigger.keys, "tokenizer map", e));
+    LS_GOTO(ls_calloc(&bigger.values, bigger.slots, sizeof *bigger.values, "tokenizer map", e));
+    LS_GOTO(ls_calloc(&bigger.used, bigger.slots, 1, "tokenizer map", e));
+    for (size_t i = 0; i < m->slots; i++) {
+        if (!m->used[i]) continue;
+        size_t k = map_slot(&bigger, m->keys[i]);
+        bigger.used[k] = 1;
+        bigger.keys[k] = m->keys[i];
+        bigger.values[k] = m->values[i];
+    }
+    bigger.n = m->n;
+    ls_u64_map_deinit(m);
+    *m = bigger;
+    return LS_OK;
+out:
+    ls_u64_map_deinit(&bigger);
+    return rc;
+}
+
+ls_code ls_u64_map_put(ls_u64_map *m, uint64_t key, uint64_t value, ls_error *e) {
+    if (m->n + 1 > m->slots / 8 * 5) LS_TRY(map_grow(m, e));
+    size_t i = map_slot(m, key);
+    m->n += !m->used[i];
+    m->used[i] = 1;
+    m->keys[i] = key;
+    m->values[i] = value;
+    return LS_OK;
+}
+
+bool ls_u64_map_get(const ls_u64_map *m, uint64_t key, uint64_t *value) {
+    if (!m->slots) return false;
+    size_t i = map_slot(m, key);
+    if (!m->used[i]) return false;
+    *value = m->values[i];
+    return true;
+}
+
+void ls_u64_map_deinit(ls_u64_map *m) {
+    ls_free(m->keys);
+    ls_free(m->values);
+    ls_free(m->used);
+    *m = (ls_u64_map){0};
+}
+
+static uint64_t hash_bytes(const char *s, size_t len) {
+    uint64_t h = 0xCBF29CE484222325u ^ len;
+    for (; len >= 8; s += 8, len -= 8) {
+        uint64_t w;
+        memcpy(&w, s, 8);
+        h = (h ^ w) * 0x9E3779B97F4A7C15u;
+        h ^= h >> 29;
+    }
+    for (size_t i = 0; i < len; i++) h = (h ^ (unsigned char)s[i]) * 0x100000001B3u;
+    return mix(h);
+}
+
+/* The slot that holds |text|, or the free slot where it would go. */
+static size_t vocab_slot(const ls_vocab *v, const char *text, size_t len) {
+    size_t i = (size_t)hash_bytes(text, len) & (v->n_slots - 1);
+    for (; v->slots[i]; i = (i + 1) & (v->n_slots - 1)) {
+        const ls_vocab_entry *x = &v->entries[v->slots[i] - 1];
+        if (x->len == len && !memcmp(v->bytes.data + x->offset, text, len)) break;
+    }
+    return i;
+}
+
+static ls_code grow_slots(ls_vocab *v, ls_error *e) {
+    uint32_t *old = v->slots, *fresh = NULL;
+    size_t n_old = v->n_slots, n_new = n_old ? n_old * 2 : 64;
+    LS_TRY(ls_calloc(&fresh, n_new, sizeof *fresh, "vocabulary", e));
+    v->slots = fresh;
+    v->n_slots = n_new;
+    for (size_t i = 0; i < n_old; i++) {
+        if (!old[i]) continue;
+        const ls_vocab_entry *x = &v->entries[old[i] - 1];
+        fresh[vocab_slot(v, v->bytes.data + x->offset, x->len)] = old[i];
+    }
+    ls_free(old);
+    return LS_OK;
+}
+
+static ls_code reach_id(ls_vocab *v, size_t id, ls_error *e) {
+    if (id < v->n_ids) return LS_OK;
+    if (id >= v->cap_ids) {
+        size_t cap = v->cap_ids ? v->cap_ids : 256, had = v->cap_ids;
+        while (cap <= id) cap *= 2;
+        LS_TRY(ls_realloc(&v->entries, cap, sizeof *v->entries, "vocabulary", e));
+        memset(v->entries + had, 0, (cap - had) * sizeof *v->entries);
+        v->cap_ids = cap;
+    }
+    v->n_ids = id + 1;
+    return LS_OK;
+}
+
+ls_code ls_vocab_add(ls_vocab *v, const char *text, size_t len, int64_t id, ls_error *e) {
+    if (id < 0) LS_FAIL(e, LS_INVALID_ARGUMENT, "token \"%.64s\": id %lld is negative", text, (long long)id);
+    if (id >= LS_VOCAB_MAX_IDS || (id > (1 << 17) && (uint64_t)id > 64 * (uint64_t)(v->n + 1)))
+        LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "token \"%.64s\": id %lld is out of proportion to the %zu tokens before it (limit %d)",
+                text, (long long)id, v->n, LS_VOCAB_MAX_IDS);
+    if (len > LS_VOCAB_MAX_TOKEN_BYTES)
+        LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "token %lld has %zu bytes; at most %d are allowed", (long long)id, len, LS_VOCAB_MAX_TOKEN_BYTES);
+    if ((size_t)id < v->n_ids && v->entries[id].present)
+        LS_FAIL(e, LS_INVALID_ARGUMENT, "tokens \"%.64s\" and \"%.64s\" share id %lld", v->bytes.data + v->entries[id].offset, text,
+                (long long)id);
+    v->bytes.max = LS_VOCAB_MAX_BYTES;
+    if (v->n + 1 > v->n_slots / 8 * 5) LS_TRY(grow_slots(v, e));
+    LS_TRY(reach_id(v, (size_t)id, e));
+    size_t slot = vocab_slot(v, text, len);
+    ls_vocab_entry x = {.offset = v->bytes.len, .len = (uint32_t)len, .present = true};
+    LS_TRY(ls_str_append(&v->bytes, text, len, e));
+    LS_TRY(ls_str_append(&v->bytes, "", 1, e));
+    v->entries[id] = x;
+    v->slots[slot] = (uint32_t)id + 1;
+    v->n++;
+    return LS_OK;
+}
+
+int32_t ls_vocab_find(const ls_vocab *v, const char *text, size_t len) {
+    return v->n_slots ? (int32_t)v->slots[vocab_slot(v, text, len)] - 1 : -1;
+}
+
+const char *ls_vocab_text(const ls_vocab *v, int32_t id, size_t *len) {
+    if (id < 0 || (size_t)id >= v->n_ids || !v->entries[id].present) return NULL;
+    if (len) *len = v->entries[id].len;
+    return v->bytes.data + v->entries[id].offset;
+}
+
+void ls_vocab_deinit(ls_vocab *v) {
+    ls_str_deinit(&v->bytes);
+    ls_free(v->entries);
+    ls_free(v->slots);
+    *v = (ls_vocab){0};
+}
