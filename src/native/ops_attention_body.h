@@ -1,0 +1,182 @@
+/* Attention over one range of keys (docs/contracts.md section 6) over the vector vocabulary of the including file, after
+ * ops_body.h. A tile of queries shares each load of keys and values.
+ *
+ * exact16. Lanes own keys in q.k: pairs of columns meet pairs of columns in vi_dot16. The query is split into signed bytes,
+ * q = 256 h + l, so that both sums stay in 32 bits: 512 columns * 128 * 32512 < 2^31. In p.v lanes own columns and pairs of
+ * keys meet pairs of weights w = 256 h + l, h <= 127, l <= 255: 256 keys * 255 * 32512 < 2^31.
+ * exact24. The same with 32-bit mantissas and 64-bit sums. */
+
+/* Keys of a range that one query sees. */
+typedef struct span {
+    int begin, end;
+} span;
+
+static span visible(const ls_attn_tile *t, int i, int64_t range) {
+    int64_t base = range * LS_EXACT_KEY_RANGE, begin = t->first[i] - base, end = t->last[i] + 1 - base;
+    if (begin < 0) begin = 0;
+    if (end > LS_EXACT_KEY_RANGE) end = LS_EXACT_KEY_RANGE;
+    return begin < end ? (span){(int)begin, (int)end} : (span){0, 0};
+}
+
+static inline vi limited_score(const ls_attn *a, vi j, vf query_unit, vf key_unit, vf *z) {
+    vf f = vf_mul(vf_mul(vi_float(j), query_unit), key_unit);
+    f = vf_mul(a->capped ? tanh_of(f, vf_set(a->cap_factor)) : f, vf_set(a->k));
+    *z = vf_max(vf_min(f, vf_set(a->limit)), vf_set(-a->limit));
+    return vf_round(*z);
+}
+
+/* 2^(ek - 127 - p) of W keys. */
+static inline vf key_units(const ls_attn *a, const uint8_t *exponent) { return vi_as_float(vi_sll(vi_sub(vi_load8(exponent), vi_set(a->p)), 23)); }
+
+/* rshift(256 h + l, c) in 32 bits, c <= 9: 256 h is a multiple of 2^c up to 2^8. */
+static inline vi joined_shift(const ls_attn *a, vi h, vi l) {
+    vi half = vi_set(a->c ? 1 << (a->c - 1) : 0);
+    if (a->c <= 8) return vi_add(vi_sll(h, 8 - a->c), vi_sra(vi_add(l, half), a->c));
+    vi rest = vi_add(vi_add(vi_sll(vi_and(h, vi_set(1)), 8), l), half);
+    return vi_add(vi_sra(h, 1), vi_sra(rest, a->c));
+}
+
+static inline int32_t pair_at(const int16_t *p) {
+    int32_t v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+static inline float query_unit(const ls_attn *a, const ls_attn_tile *t, int i) { return ls_pow2(t->e[i] - 127 - a->p + a->c); }
+
+#define NQ 1
+#include "native/ops_attention_tile.h"
+#define NQ 2
+#include "native/ops_attention_tile.h"
+#define NQ 3
+#include "native/ops_attention_tile.h"
+#define NQ 4
+#include "native/ops_attention_tile.h"
+
+typedef void scores_fn(const ls_attn *a, const ls_attn_tile *t, int q0, const uint8_t *head, int key, ls_attn_space *s);
+typedef void values_fn(const ls_attn *a, int q0, const uint8_t *const *block, span all, ls_attn_space *s, uint8_t *part);
+
+static scores_fn *const score_kernels[2][5] = {{NULL, scores16_1, scores16_2, scores16_3, scores16_4}, {NULL, scores24_1, scores24_2, scores24_3, scores24_4}};
+static values_fn *const value_kernels[2][5] = {{NULL, values16_1, values16_2, values16_3, values16_4}, {NULL, values24_1, values24_2, values24_3, values24_4}};
+
+/* Weights of one query over the blocks of |all|, from scores z; those of keys it does not see become 0. */
+static void weights16(const uint8_t *const *block, size_t value_exp, span all, span own, int32_t *z, int16_t (*half)[LS_EXACT_KEY_RANGE], ls_attn_part *part) {
+    for (int i = all.begin; i < own.begin; i++) z[i] = INT32_MIN;
+    for (int i = own.end; i < all.end; i++) z[i] = INT32_MIN;
+    vi max = vi_set(INT32_MIN), max_v = vi_set(INT32_MIN);
+    for (int i = all.begin; i < all.end; i += W) {
+        vi v = vi_load(z + i), ev = vi_sll(vi_load8(block[i / LS_KV_BLOCK] + value_exp + i % LS_KV_BLOCK), 16);
+        max = vi_max(max, v);
+        max_v = vi_max(max_v, vi_add(v, ev));
+    }
+    int32_t m = (vi_largest(max) + 0xFFFF) >> 16, mv = (vi_largest(max_v) + 0xFFFF) >> 16;
+    vi den = vi_set(0), top = vi_set(0x7FFF), base = vi_set(m * 65536), base_v = vi_set(mv * 65536);
+    for (int i = all.begin; i < all.end; i += W) {
+        vi v = vi_load(z + i), ev = vi_sll(vi_load8(block[i / LS_KV_BLOCK] + value_exp + i % LS_KV_BLOCK), 16);
+        vi power = exp2_neg(vi_sll(vi_sub(vi_set(0), v), 16)), sixteen = vi_set(16);
+        den = vi_add(den, vi_min(round_shift(power, vi_add(vi_srl(vi_sub(base, v), 16), sixteen)), top));
+        vi w = vi_min(round_shift(power, vi_add(vi_srl(vi_sub(vi_sub(base_v, v), ev), 16), sixteen)), top);
+        vi_store16(half[0] + i, vi_srl(w, 8));
+        vi_store16(half[1] + i, vi_and(w, vi_set(255)));
+    }
+    *part = (ls_attn_part){.any = 1, .m = m, .mv = mv, .den = vi_sum(den)};
+}
+
+/* min(rshift(power, n + 8), 2^23 - 1), 0 for n > 31. */
+static int32_t weight24(uint32_t power, int64_t n) {
+    if (n > 31) return 0;
+    int64_t w = ls_rshift(power, (int)n + 8);
+    return (int32_t)(w < 0x7FFFFF ? w : 0x7FFFFF);
+}
+
+static void weights24(const uint8_t *const *block, size_t value_exp, span all, span own, const float *f, int32_t *w, ls_attn_part *part) {
+    int64_t unit = INT64_C(1) << 28, max = INT64_MIN, max_v = INT64_MIN, den = 0;
+    for (int i = all.begin; i < all.end; i++) w[i] = 0;
+    for (int i = own.begin; i < own.end; i++) {
+        int64_t z = llrintf(f[i]), zv = z + block[i / LS_KV_BLOCK][value_exp + i % LS_KV_BLOCK] * unit;
+        w[i] = (int32_t)(uint32_t)((uint64_t)-z << 4);
+        if (z > max) max = z;
+        if (zv > max_v) max_v = zv;
+    }
+    for (int i = all.begin; i < all.end; i += W) vi_store(w + i, exp2_neg(vi_load(w + i)));
+    int64_t m = (max + unit - 1) >> 28, mv = (max_v + unit - 1) >> 28;
+    for (int i = all.begin; i < all.end; i++) {
+        if (i < own.begin || i >= own.end) {
+            w[i] = 0;
+            continue;
+        }
+        int64_t z = llrintf(f[i]), ev = block[i / LS_KV_BLOCK][value_exp + i % LS_KV_BLOCK];
+        uint32_t power = (uint32_t)w[i];
+        den += weight24(power, (m * unit - z) >> 28);
+        w[i] = weight24(power, (mv * unit - z - ev * unit) >> 28);
+    }
+    *part = (ls_attn_part){.any = 1, .m = m, .mv = mv, .den = den};
+}
+
+/* Whole blocks that hold every key some query sees. */
+static span union_of(const span *own, int n) {
+    span all = {LS_EXACT_KEY_RANGE, 0};
+    for (int i = 0; i < n; i++) {
+        if (own[i].begin == own[i].end) continue;
+        if (own[i].begin < all.begin) all.begin = own[i].begin;
+        if (own[i].end > all.end) all.end = own[i].end;
+    }
+    all.begin = all.begin / LS_KV_BLOCK * LS_KV_BLOCK;
+    all.end = (all.end + LS_KV_BLOCK - 1) / LS_KV_BLOCK * LS_KV_BLOCK;
+    return all;
+}
+
+static void attend(const ls_attn *a, const ls_attn_tile *t, int64_t range, const uint8_t *const *block, void *parts, ls_attn_space *s) {
+    uint8_t *part = parts;
+    size_t bytes = ls_attn_part_bytes(a), value_exp = ls_kv_layout_of(a).value_exp;
+    span own[LS_ATTN_TILE];
+    for (int i = 0; i < t->n; i++) own[i] = visible(t, i, range);
+    span all = union_of(own, t->n);
+    for (int q = 0; q < t->n; q += TILE_Q) {
+        int n = t->n - q < TILE_Q ? t->n - q : TILE_Q;
+        for (int key = all.begin; key < all.end; key += LS_KV_BLOCK) score_kernels[a->wide][n](a, t, q, block[key / LS_KV_BLOCK], key, s);
+        for (int i = q; i < q + n; i++) {
+            ls_attn_part *p = (ls_attn_part *)(void *)(part + (size_t)i * bytes);
+            if (own[i].begin == own[i].end) {
+                *p = (ls_attn_part){.any = 0};
+                memset(s->w[i], 0, sizeof s->w[i]);
+            } else if (a->wide) weights24(block, value_exp, all, own[i], s->f[i], s->w[i], p);
+            else weights16(block, value_exp, all, own[i], s->z[i], s->half[i], p);
+        }
+        if (all.begin < all.end) value_kernels[a->wide][n](a, q, block, all, s, part);
+    }
+}
+
+/* ---- Joining ranges ----------------------------------------------------------------------------------------------- */
+
+static int64_t shift_down(int64_t v, int64_t n) { return n > 62 ? 0 : ls_rshift(v, (int)n); }
+
+static void add_shifted(int64_t *restrict sum, const int64_t *restrict o, int n, int64_t factor, int64_t shift) {
+    if (shift > 62) return;
+    int64_t half = shift ? INT64_C(1) << (shift - 1) : 0;
+    for (int i = 0; i < n; i++) sum[i] += (o[i] * factor + half) >> shift;
+}
+
+static void combine(const ls_attn *a, float *y, const void *parts, int64_t n, size_t stride, int64_t *sum) {
+    int64_t m = INT64_MIN, mv = INT64_MIN, den = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const ls_attn_part *p = (const ls_attn_part *)(const void *)((const uint8_t *)parts + (size_t)i * stride);
+        if (!p->any) continue;
+        if (p->m > m) m = p->m;
+        if (p->mv > mv) mv = p->mv;
+    }
+    memset(sum, 0, (size_t)a->dp * sizeof *sum);
+    for (int64_t i = 0; i < n; i++) {
+        const ls_attn_part *p = (const ls_attn_part *)(const void *)((const uint8_t *)parts + (size_t)i * stride);
+        if (!p->any) continue;
+        den += shift_down(p->den * 65536, m - p->m);
+        add_shifted(sum, (const int64_t *)(const void *)(p + 1), a->dp, a->g >= 0 ? 1 << a->g : 1, mv - p->mv + (a->g >= 0 ? 0 : -a->g));
+    }
+    memset(y, 0, (size_t)a->d * sizeof *y);
+    if (!den) return;
+    float r;
+    int e;
+    ls_recip_wide(den, &r, &e);
+    float unit = r * 0x1p-31f, first = ls_pow2(e + 31 + 16 - a->g), second = ls_pow2((int)(mv - m) - 127 - a->p);
+    for (int i = 0; i < a->d; i++) y[i] = ls_canon((((float)sum[i] * unit) * first) * second);
+}

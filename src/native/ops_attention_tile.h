@@ -1,0 +1,93 @@
+/* Inner loops of attention for NQ queries at once; included once per NQ by ops_attention_body.h. Sums stay in registers. */
+#define PASTE_(a, b) a##b
+#define PASTE(a, b) PASTE_(a, b)
+#define NAME(base) PASTE(base, NQ)
+
+/* Scores of the 64 keys of one block (head: the key head's part), for queries q0 .. q0 + NQ - 1, into s->z from |key| on. */
+static void NAME(scores16_)(const ls_attn *a, const ls_attn_tile *t, int q0, const uint8_t *head, int key, ls_attn_space *s) {
+    const int16_t *keys = (const int16_t *)(const void *)head;
+    const uint8_t *exponent = head + ls_kv_layout_of(a).key_exp;
+    const int32_t *q = t->q + q0 * a->dp;
+    for (int j = 0; j < LS_KV_BLOCK; j += 2 * W) {
+        vi high[NQ][2], low[NQ][2];
+        for (int i = 0; i < NQ; i++) high[i][0] = high[i][1] = low[i][0] = low[i][1] = vi_set(0);
+        for (int p = 0; p < a->dp / 2; p++) {
+            const int16_t *k = keys + (p * LS_KV_BLOCK + j) * 2;
+            vi k0 = vi_load(k), k1 = vi_load(k + 2 * W);
+            for (int i = 0; i < NQ; i++) {
+                vi h = vi_set(q[i * a->dp + p]), l = vi_set(q[i * a->dp + a->dp / 2 + p]);
+                high[i][0] = vi_dot16(high[i][0], k0, h);
+                high[i][1] = vi_dot16(high[i][1], k1, h);
+                low[i][0] = vi_dot16(low[i][0], k0, l);
+                low[i][1] = vi_dot16(low[i][1], k1, l);
+            }
+        }
+        for (int i = 0; i < NQ; i++)
+            for (int n = 0; n < 2; n++) {
+                vf z;
+                vi_store(s->z[q0 + i] + key + j + n * W,
+                         limited_score(a, joined_shift(a, high[i][n], low[i][n]), vf_set(query_unit(a, t, q0 + i)), key_units(a, exponent + j + n * W), &z));
+            }
+    }
+}
+
+static void NAME(scores24_)(const ls_attn *a, const ls_attn_tile *t, int q0, const uint8_t *head, int key, ls_attn_space *s) {
+    const int32_t *keys = (const int32_t *)(const void *)head;
+    const uint8_t *exponent = head + ls_kv_layout_of(a).key_exp;
+    const int32_t *q = t->q + q0 * a->dp;
+    for (int j = 0; j < LS_KV_BLOCK; j += W) {
+        vq sum[NQ];
+        for (int i = 0; i < NQ; i++) sum[i] = vq_zero();
+        for (int d = 0; d < a->d; d++) {
+            vi k = vi_load(keys + d * LS_KV_BLOCK + j);
+            for (int i = 0; i < NQ; i++) sum[i] = vq_mac(sum[i], k, q[i * a->dp + d]);
+        }
+        for (int i = 0; i < NQ; i++) {
+            vf z;
+            limited_score(a, vq_shift(sum[i], INT64_C(1) << (a->c - 1), a->c), vf_set(query_unit(a, t, q0 + i)), key_units(a, exponent + j), &z);
+            vf_store(s->f[q0 + i] + key + j, z);
+        }
+    }
+}
+
+/* o of each query, behind its part record, over the blocks of |all|. */
+static void NAME(values16_)(const ls_attn *a, int q0, const uint8_t *const *block, span all, ls_attn_space *s, uint8_t *part) {
+    size_t bytes = ls_attn_part_bytes(a), values = ls_kv_layout_of(a).values;
+    for (int d = 0; d < a->dp; d += 2 * W) {
+        vi high[NQ][2], low[NQ][2];
+        for (int i = 0; i < NQ; i++) high[i][0] = high[i][1] = low[i][0] = low[i][1] = vi_set(0);
+        for (int key = all.begin; key < all.end; key += 2) {
+            const int16_t *v = (const int16_t *)(const void *)(block[key / LS_KV_BLOCK] + values) + key % LS_KV_BLOCK * a->dp + 2 * d;
+            vi v0 = vi_load(v), v1 = vi_load(v + 2 * W);
+            for (int i = 0; i < NQ; i++) {
+                vi h = vi_set(pair_at(s->half[q0 + i][0] + key)), l = vi_set(pair_at(s->half[q0 + i][1] + key));
+                high[i][0] = vi_dot16(high[i][0], v0, h);
+                high[i][1] = vi_dot16(high[i][1], v1, h);
+                low[i][0] = vi_dot16(low[i][0], v0, l);
+                low[i][1] = vi_dot16(low[i][1], v1, l);
+            }
+        }
+        for (int i = 0; i < NQ; i++) {
+            int64_t *o = (int64_t *)(void *)(part + (size_t)(q0 + i) * bytes + sizeof(ls_attn_part)) + d;
+            for (int n = 0; n < 2; n++) vq_store(o + n * W, vq_add(vi_mul_wide(high[i][n], vi_set(256)), vi_mul_wide(low[i][n], vi_set(1))));
+        }
+    }
+}
+
+static void NAME(values24_)(const ls_attn *a, int q0, const uint8_t *const *block, span all, ls_attn_space *s, uint8_t *part) {
+    size_t bytes = ls_attn_part_bytes(a), values = ls_kv_layout_of(a).values;
+    for (int d = 0; d < a->dp; d += W) {
+        vq sum[NQ];
+        for (int i = 0; i < NQ; i++) sum[i] = vq_zero();
+        for (int key = all.begin; key < all.end; key++) {
+            vi v = vi_load((const int32_t *)(const void *)(block[key / LS_KV_BLOCK] + values) + key % LS_KV_BLOCK * a->dp + d);
+            for (int i = 0; i < NQ; i++) sum[i] = vq_mac(sum[i], v, s->w[q0 + i][key]);
+        }
+        for (int i = 0; i < NQ; i++) vq_store((int64_t *)(void *)(part + (size_t)(q0 + i) * bytes + sizeof(ls_attn_part)) + d, sum[i]);
+    }
+}
+
+#undef NAME
+#undef PASTE
+#undef PASTE_
+#undef NQ
