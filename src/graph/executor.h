@@ -24,7 +24,8 @@ typedef struct ls_executor_options {
     int max_seqs, context, max_rows; /* max_rows: largest T of one forward pass */
     int threads;                     /* native only; 0: all cores */
     const char *level;               /* native only: "c", "avx2", "avx512"; NULL: best of this machine */
-    ls_observer observer;            /* NULL: none */
+    bool f64;                        /* reference only, float contract: evaluates and caches in double, logits rounded to f32 */
+    ls_observer observer;            /* NULL: none; not called when f64 */
     void *observer_user;
     void (*progress)(void *user, double fraction); /* loading and packing; NULL: none */
     void *progress_user;
