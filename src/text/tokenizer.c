@@ -11,7 +11,7 @@ enum { MIN_WORK = 1 << 24, WORK_PER_BYTE = 64 };
 /* What one encoding works with. */
 typedef struct encoding {
     const ls_tokenizer *t;
-    bool parse_special;
+    ls_special_scope scope;
     ls_str input, stretch, spare_text; /* repaired input; one stretch between added tokens, and its other buffer */
     ls_pieces raw, pieces, spare;
     ls_regex_work regex;
@@ -36,15 +36,18 @@ static ls_code normalize_piece(encoding *x, const ls_piece *p, ls_error *e) {
     ls_str_clear(&x->stretch);
     LS_TRY(ls_str_append(&x->stretch, x->raw.text.data + p->begin, p->end - p->begin, e));
     LS_TRY(ls_normalizer_run(&x->t->normalizer, &x->regex, &x->stretch, &x->spare_text, &kept_start, e));
-    return ls_added_split(&x->t->added, true, x->parse_special, x->stretch.data, x->stretch.len, p->at_start && kept_start, &x->pieces, e);
+    ls_special_scope scope = {.everywhere = x->scope.everywhere};
+    return ls_added_split(&x->t->added, true, &scope, x->stretch.data, x->stretch.len, p->at_start && kept_start, &x->pieces, e);
 }
 
 static ls_code encode_text(encoding *x, const char *text, size_t len, ls_token_ids *out, ls_error *e) {
     LS_TRY(ls_utf8_repair(text, len, &x->input, e));
-    LS_TRY(ls_added_split(&x->t->added, false, x->parse_special, x->input.data, x->input.len, true, &x->raw, e));
+    if (x->scope.ranges && (x->input.len != len || (len && memcmp(x->input.data, text, len))))
+        LS_FAIL(e, LS_INVALID_ARGUMENT, "the text is no valid UTF-8, so ranges of it have no meaning");
+    LS_TRY(ls_added_split(&x->t->added, false, &x->scope, x->input.data, x->input.len, true, &x->raw, e));
     for (size_t i = 0; i < x->raw.n; i++) LS_TRY(normalize_piece(x, &x->raw.v[i], e));
     LS_TRY(ls_pretokenizer_run(&x->t->pretokenizer, &x->regex, &x->pieces, &x->spare, e));
-    const uint8_t *banned = x->parse_special ? NULL : x->t->special;
+    const uint8_t *banned = x->scope.everywhere ? NULL : x->t->special;
     for (size_t i = 0; i < x->pieces.n; i++) {
         ls_piece p = x->pieces.v[i];
         if (p.id >= 0) LS_TRY(ls_token_ids_add(out, p.id, e));
@@ -58,19 +61,29 @@ static ls_code add_all(ls_token_ids *out, const ls_token_ids *ids, ls_error *e) 
     return LS_OK;
 }
 
-ls_code ls_tokenizer_encode(const ls_tokenizer *t, const char *text, size_t len, int flags, ls_token_ids *out, ls_error *e) {
+static ls_code encode(const ls_tokenizer *t, const char *text, size_t len, bool add_special, ls_special_scope scope, ls_token_ids *out, ls_error *e) {
     size_t ceiling = 0, before = out->n;
     if (!ls_size_mul(len, WORK_PER_BYTE, &ceiling) || ceiling < MIN_WORK) ceiling = len > MIN_WORK ? SIZE_MAX / 2 : MIN_WORK;
-    encoding x = {.t = t, .parse_special = flags & LS_ENCODE_PARSE_SPECIAL};
+    encoding x = {.t = t, .scope = scope};
     x.input.max = x.stretch.max = x.spare_text.max = x.raw.text.max = x.pieces.text.max = x.spare.text.max = ceiling;
     ls_code rc = LS_OK;
-    if (flags & LS_ENCODE_ADD_SPECIAL) LS_GOTO(add_all(out, &t->post.before, e));
+    if (add_special) LS_GOTO(add_all(out, &t->post.before, e));
     LS_GOTO(encode_text(&x, text, len, out, e));
-    if (flags & LS_ENCODE_ADD_SPECIAL) LS_GOTO(add_all(out, &t->post.after, e));
+    if (add_special) LS_GOTO(add_all(out, &t->post.after, e));
 out:
     if (rc) out->n = before;
     encoding_deinit(&x);
     return rc;
+}
+
+ls_code ls_tokenizer_encode(const ls_tokenizer *t, const char *text, size_t len, int flags, ls_token_ids *out, ls_error *e) {
+    ls_special_scope scope = {.everywhere = flags & LS_ENCODE_PARSE_SPECIAL};
+    return encode(t, text, len, flags & LS_ENCODE_ADD_SPECIAL, scope, out, e);
+}
+
+ls_code ls_tokenizer_encode_ranges(const ls_tokenizer *t, const char *text, size_t len, const ls_byte_range *parse, size_t n_parse, ls_token_ids *out,
+                                   ls_error *e) {
+    return encode(t, text, len, false, (ls_special_scope){.ranges = parse, .n = n_parse}, out, e);
 }
 
 /* ---- Decoding -------------------------------------------------------------------------------------------------- */

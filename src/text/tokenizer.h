@@ -40,9 +40,9 @@ typedef struct ls_byte_range {
     size_t begin, end;
 } ls_byte_range;
 
-/* Like ls_tokenizer_encode with LS_ENCODE_PARSE_SPECIAL, but a spelling becomes its added token only when all its bytes lie
- * in one of parse[n_parse] (ascending, disjoint): how a chat keeps control tokens that a user typed as plain text. Pieces
- * between added tokens are encoded whole, across the ends of ranges. Whitespace that an added token strips may be anywhere. */
+/* Like ls_tokenizer_encode with LS_ENCODE_PARSE_SPECIAL, but a spelling becomes its special token only when all its bytes
+ * lie in one of parse[n_parse] (ascending, disjoint): how a chat keeps control tokens that a user typed as plain text. Text
+ * between added tokens is encoded whole, across the ends of ranges. INVALID_ARGUMENT: not UTF-8. */
 ls_code ls_tokenizer_encode_ranges(const ls_tokenizer *t, const char *text, size_t len, const ls_byte_range *parse, size_t n_parse, ls_token_ids *out,
                                    ls_error *e);
 

@@ -122,12 +122,38 @@ static ls_code add_text(const char *text, size_t begin, size_t end, bool at_star
     return ls_pieces_add(out, (ls_piece){base, out->text.len, -1, at_start && begin == 0}, e);
 }
 
-ls_code ls_added_split(const ls_added *a, bool in_normalized, bool parse_special, const char *text, size_t len, bool at_start,
+/* Whether [begin, end) lies in |scope|. *cursor is the first range that may reach |begin|; places are asked in order. */
+static bool in_scope(const ls_special_scope *scope, size_t *cursor, size_t begin, size_t end) {
+    while (*cursor < scope->n && scope->ranges[*cursor].end <= begin) ++*cursor;
+    return scope->everywhere || (*cursor < scope->n && scope->ranges[*cursor].begin <= begin && end <= scope->ranges[*cursor].end);
+}
+
+/* Like longest, over the special tokens of the normalised kind, spelled as given. */
+static int32_t longest_normalized_special(const ls_added *a, const char *text, size_t len, size_t at, int32_t best, size_t *end) {
+    for (size_t i = 0; i < a->n; i++) {
+        const ls_added_token *t = &a->tokens[i];
+        if (!t->special || !t->normalized || !t->len || t->len > len - at || (best >= 0 && t->len <= *end - at)) continue;
+        if (memcmp(text + at, t->text, t->len)) continue;
+        best = (int32_t)i;
+        *end = at + t->len;
+    }
+    return best;
+}
+
+static bool has_normalized_special(const ls_added *a) {
+    for (size_t i = 0; i < a->n; i++)
+        if (a->tokens[i].special && a->tokens[i].normalized) return true;
+    return false;
+}
+
+ls_code ls_added_split(const ls_added *a, bool in_normalized, const ls_special_scope *scope, const char *text, size_t len, bool at_start,
                        ls_pieces *out, ls_error *e) {
     const ls_trie *trie = in_normalized ? &a->normalized : &a->raw;
-    size_t done = 0; /* text before this is in |out| */
-    for (size_t at = 0, end = 0; trie->n_nodes && at < len;) {
-        int32_t i = trie->root[(unsigned char)text[at]] ? longest(trie, text, len, at, &end) : -1;
+    bool both = !in_normalized && scope->n && has_normalized_special(a);
+    size_t done = 0, cursor = 0; /* text before |done| is in |out| */
+    for (size_t at = 0, end = 0; (trie->n_nodes || both) && at < len;) {
+        int32_t i = trie->n_nodes && trie->root[(unsigned char)text[at]] ? longest(trie, text, len, at, &end) : -1;
+        if (both) i = longest_normalized_special(a, text, len, at, i, &end);
         if (i < 0) {
             at++;
             continue;
@@ -135,7 +161,7 @@ ls_code ls_added_split(const ls_added *a, bool in_normalized, bool parse_special
         const ls_added_token *t = &a->tokens[i];
         size_t begin = at, stop = end;
         at = end;
-        if ((t->special && !parse_special) || (t->single_word && !stands_alone(text, len, begin, end))) continue;
+        if ((t->special && !in_scope(scope, &cursor, begin, end)) || (t->single_word && !stands_alone(text, len, begin, end))) continue;
         if (t->lstrip) begin = space_left(text, done < begin ? done : begin, begin);
         if (t->rstrip) stop = space_right(text, len, end);
         LS_TRY(add_text(text, done, begin, at_start, out, e));

@@ -2,6 +2,7 @@
 #ifndef LS_TEXT_TOKENIZER_ADDED_H
 #define LS_TEXT_TOKENIZER_ADDED_H
 
+#include "text/tokenizer.h"
 #include "text/tokenizer_normalizer.h"
 #include "text/tokenizer_pretokenizer.h"
 #include "text/tokenizer_trie.h"
@@ -34,10 +35,18 @@ void ls_added_deinit(ls_added *a);
 const ls_added_token *ls_added_by_id(const ls_added *a, int32_t id); /* NULL when absent */
 const ls_added_token *ls_added_by_text(const ls_added *a, const char *text, size_t len);
 
+/* Where special tokens are found: everywhere, or inside ranges (ascending, disjoint; all zero: nowhere). */
+typedef struct ls_special_scope {
+    bool everywhere;
+    const ls_byte_range *ranges; /* [n] */
+    size_t n;
+} ls_special_scope;
+
 /* Appends the pieces of text[len] to |out|: added tokens with their id, and the text between them (copied to out->text).
- * |in_normalized| chooses the trie; special tokens are skipped unless |parse_special|. |at_start|: the text begins the
- * whole input. */
-ls_code ls_added_split(const ls_added *a, bool in_normalized, bool parse_special, const char *text, size_t len, bool at_start,
+ * |in_normalized| chooses the trie. Special tokens are found in |scope| only; with ranges, those of the normalised kind
+ * too are looked for here in the raw text, because ranges mean nothing after normalising. |at_start|: the text begins
+ * the whole input. */
+ls_code ls_added_split(const ls_added *a, bool in_normalized, const ls_special_scope *scope, const char *text, size_t len, bool at_start,
                        ls_pieces *out, ls_error *e);
 
 #endif
