@@ -57,8 +57,9 @@ static inline void make_folder(folder *f) {
 }
 
 static inline const char *put_file(folder *f, const char *name, const void *data, size_t size) {
-    char *path = f->files[f->n++];
-    snprintf(path, sizeof f->files[0], "%s/%s", f->path, name);
+    char full[128];
+    snprintf(full, sizeof full, "%s/%s", f->path, name);
+    char *path = memcpy(f->files[f->n++], full, sizeof full);
     FILE *out = fopen(path, "wb");
     assert_non_null(out);
     if (size) assert_int_equal(fwrite(data, 1, size, out), size);
