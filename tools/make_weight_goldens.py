@@ -1,4 +1,5 @@
-"""Makes fixtures/weights: checkpoints written by the gguf, safetensors and MLX packages, and what those packages read back.
+"""Makes fixtures/weights and the seeds of fixtures/fuzz/{safetensors,gguf,config}: checkpoints written by the gguf,
+safetensors and MLX packages, and what those packages read back.
 
 Run from the repository root with the versions in tools/requirements-goldens.txt:  python tools/make_weight_goldens.py
 Everything is deterministic. Files:
@@ -21,6 +22,7 @@ from safetensors.numpy import save_file
 from transformers.modeling_utils import no_init_weights
 
 OUT = pathlib.Path("fixtures/weights")
+FUZZ = pathlib.Path("fixtures/fuzz")
 
 # Byte offsets of the f16 factors in a block.
 HALVES = {T.Q4_0: [0], T.Q4_1: [0, 2], T.Q5_0: [0], T.Q5_1: [0, 2], T.Q8_0: [0], T.Q2_K: [80, 82], T.Q3_K: [108],
@@ -341,6 +343,26 @@ def make_remote(arch, model_type, rename, want, extra):
            {"bos_token_id": 1, "eos_token_id": [2, 7], "pad_token_id": 0})
 
 
+def make_fuzz_seeds():
+    for kind in ("safetensors", "gguf", "config"):
+        shutil.rmtree(FUZZ / kind, ignore_errors=True)
+        (FUZZ / kind).mkdir(parents=True)
+    shutil.copyfile(OUT / "plain.safetensors", FUZZ / "safetensors" / "plain")
+    save_file({"x": np.zeros((2, 2), np.uint32), "y": np.ones(3, np.float16)}, FUZZ / "safetensors" / "metadata", {"format": "pt"})
+    names = {"llama": ["rope_freqs.weight"], "gemma3": [], "stablelm": ["blk.0.attn_q_norm.weight"], "minicpm": [],
+             "qwen2moe": ["blk.0.ffn_gate_exps.weight", "blk.0.ffn_gate_inp_shexp.weight"]}
+    for arch, extra in names.items():
+        keys = {"block_count": 1, "embedding_length": 4, "attention.head_count": 1, "feed_forward_length": 4, "expert_count": 2,
+                "rope.freq_base": 10000.0, "rope.scaling.type": "yarn", "attention.sliding_window": 4,
+                "tokenizer.ggml.tokens": ["a", "b"], "tokenizer.ggml.eos_token_id": 1, "tokenizer.ggml.add_bos_token": True}
+        tensors = [("token_embd.weight", (2, 4)), *((name, (2, 4)) for name in extra if "exps" not in name and "freqs" not in name),
+                   *((name, (2, 4, 4)) for name in extra if "exps" in name), *((name, (2,)) for name in extra if "freqs" in name)]
+        write_gguf(FUZZ / "gguf" / arch, arch, keys, tensors)
+    for i, config in enumerate(({"bits": 4, "group_size": 64}, {"bits": 8, "group_size": 32, "m": {"bits": 8}}, {"m": False},
+                                {"bits": 2, "group_size": 128, "m": {"mode": "affine", "bits": 4, "group_size": 64}})):
+        (FUZZ / "config" / f"{i}").write_text(json.dumps({"quantization" if i % 2 else "quantization_config": config}))
+
+
 def main():
     shutil.rmtree(OUT, ignore_errors=True)
     (OUT / "arch").mkdir(parents=True)
@@ -357,6 +379,7 @@ def main():
     save_file({"a.weight": np.arange(6, dtype=np.float32).reshape(2, 3), "b.ids": np.arange(4, dtype=np.int64),
                "c.empty": np.zeros((0, 5), np.float16), "d.scalar": np.array(2.5, np.float32), "e.bytes": np.zeros(3, np.uint8)},
               OUT / "plain.safetensors")
+    make_fuzz_seeds()
 
 
 if __name__ == "__main__":
