@@ -7,15 +7,12 @@
 #include "base/sha256.h"
 
 bool ls_shape_elements(const int64_t *shape, int rank, int64_t *out) {
-    int64_t n = 1;
+    int64_t n = 1; /* without the axes of size 0: an empty tensor's rows must count too */
     bool empty = false;
     for (int i = 0; i < rank; i++) {
-        if (shape[i] < 0) return false;
-        if (!shape[i]) empty = true;
-    }
-    for (int i = 0; i < rank && !empty; i++) {
-        if (n > INT64_MAX / shape[i]) return false;
-        n *= shape[i];
+        if (shape[i] < 0 || (shape[i] && n > INT64_MAX / shape[i])) return false;
+        if (shape[i]) n *= shape[i];
+        else empty = true;
     }
     *out = empty ? 0 : n;
     return true;

@@ -47,7 +47,7 @@ ls_code ls_checkpoint_seal(ls_checkpoint *c, ls_error *e);
 /* Finds an entry of a sealed checkpoint without marking it; NULL when absent. */
 ls_entry *ls_checkpoint_entry(const ls_checkpoint *c, const char *name);
 
-/* Number of elements of |shape|, checked; false when it does not fit int64. */
+/* Number of elements of |shape|; false when an axis is negative or the axes above 0 multiply past int64. */
 bool ls_shape_elements(const int64_t *shape, int rank, int64_t *out);
 
 /* An empty checkpoint with empty configurations, and the last step of opening: seals, folds MLX tensors or translates

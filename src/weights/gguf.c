@@ -332,7 +332,7 @@ static ls_code check_settings(const ls_checkpoint *cp, const char *path, int64_t
     int64_t parts = 1;
     const char *name = NULL;
     *alignment = 32;
-    LS_TRY(ls_json_get_int(cp->metadata, "general.alignment", 1, MAX_ALIGNMENT, alignment, e));
+    LS_TRY(ls_json_get_int(cp->metadata, "general.alignment", 8, MAX_ALIGNMENT, alignment, e));
     if (*alignment & (*alignment - 1)) LS_FAIL(e, LS_INVALID_ARGUMENT, "\"%s\": alignment %lld is not a power of two", path, (long long)*alignment);
     LS_TRY(ls_json_get_int(cp->metadata, "split.count", 0, 1 << 16, &parts, e));
     if (parts > 1) LS_FAIL(e, LS_UNIMPLEMENTED, "\"%s\" is one of %lld parts of a split GGUF; merge them into one file first", path, (long long)parts);

@@ -35,7 +35,7 @@ static double shortest(double v) {
     char text[40];
     for (int digits = 6; digits <= 9; digits++) {
         snprintf(text, sizeof text, "%.*g", digits, v);
-        if (strtof(text, NULL) == (float)v) return strtod(text, NULL);
+        if ((float)strtod(text, NULL) == (float)v) return strtod(text, NULL);
     }
     return v;
 }
@@ -70,9 +70,10 @@ static ls_code meta_uniform(const translation *x, const char *key, int64_t *out,
     size_t i;
     json_t *item;
     json_array_foreach((json_t *)v, i, item) {
-        if (!json_is_integer(item) || (i && json_integer_value(item) != *out))
+        json_int_t n = json_is_integer(item) ? json_integer_value(item) : -1;
+        if (n < 0 || n > INT32_MAX || (i && n != *out))
             LS_FAIL(e, LS_UNIMPLEMENTED, "key \"%s.%s\" differs between layers; only equal layers are supported", x->arch->name, key);
-        *out = json_integer_value(item);
+        *out = n;
     }
     return LS_OK;
 }
@@ -223,6 +224,18 @@ static ls_code copy_scaling(const translation *x, json_t *scaling, const char *f
     return present ? put(scaling, to, json_real(v), e) : LS_OK;
 }
 
+/* The factor of the rotated vectors. llama.cpp multiplies YaRN's own 1 + 0.1 ln(factor) by it; Hugging Face's
+ * "attention_factor" is the product. */
+static ls_code put_amplitude(const translation *x, json_t *scaling, const char *type, ls_error *e) {
+    double amplitude = 0, factor = 1;
+    bool present = false, scaled = false;
+    LS_TRY(meta_real(x, "rope.scaling.attn_factor", &amplitude, &present, e));
+    LS_TRY(meta_real(x, "rope.scaling.factor", &factor, &scaled, e));
+    if (!present) return LS_OK;
+    if (!strcmp(type, "yarn") && factor > 1) amplitude *= 1 + 0.1 * log(factor);
+    return put(scaling, "attention_factor", json_real(amplitude), e);
+}
+
 /* Fills "rope_scaling"; leaves it empty when nothing is scaled. */
 static ls_code fill_scaling(const translation *x, json_t *scaling, ls_error *e) {
     const char *type = NULL;
@@ -238,7 +251,7 @@ static ls_code fill_scaling(const translation *x, json_t *scaling, ls_error *e) 
     if (original) LS_TRY(put_int(scaling, "original_max_position_embeddings", original, e));
     if (original && !strcmp(x->arch->name, "phi3")) LS_TRY(put_int(x->config, "original_max_position_embeddings", original, e));
     LS_TRY(copy_scaling(x, scaling, "factor", "factor", e));
-    LS_TRY(copy_scaling(x, scaling, "attn_factor", "attention_factor", e));
+    LS_TRY(put_amplitude(x, scaling, type, e));
     LS_TRY(copy_scaling(x, scaling, "yarn_beta_fast", "beta_fast", e));
     LS_TRY(copy_scaling(x, scaling, "yarn_beta_slow", "beta_slow", e));
     LS_TRY(put_factors(x, scaling, "rope_freqs.weight", "factors", e));

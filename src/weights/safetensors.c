@@ -100,8 +100,8 @@ static int by_data(const void *a, const void *b) {
 
 /* The entries from |first| on must cover the section exactly: no overlap, no hole, no tail. Empty tensors cover nothing. */
 static ls_code check_cover(ls_checkpoint *c, size_t first, const section *s, ls_error *e) {
-    ls_entry *entries = c->entries + first;
     size_t n = c->n - first, at = 0;
+    ls_entry *entries = n ? c->entries + first : NULL;
     if (n) qsort(entries, n, sizeof *entries, by_data);
     for (size_t i = 0; i < n; i++) {
         const ls_tensor *t = &entries[i].t;
