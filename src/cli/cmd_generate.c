@@ -49,13 +49,14 @@ static json_t *id_array(const int32_t *ids, size_t n) {
 
 static double per_second(uint64_t tokens, uint64_t ns) { return ns ? (double)tokens * 1e9 / (double)ns : 0; }
 
-static int print_report(const generate *g, const ls_model *m, ls_session *s, const int32_t *prompt, size_t n_prompt, const answer *a) {
+/* |has_text| false: the model has no tokenizer, and "text" is null. */
+static int print_report(const generate *g, const ls_model *m, ls_session *s, const int32_t *prompt, size_t n_prompt, const answer *a, bool has_text) {
     ls_timings t = ls_session_timings(s);
     json_t *timings = json_pack("{s:f, s:f, s:f, s:f, s:f}", "load_ms", g->load_ms, "prefill_ms", (double)t.prefill_ns / 1e6, "decode_ms",
                                 (double)t.decode_ns / 1e6, "prefill_tokens_per_second", per_second(t.prefill_tokens, t.prefill_ns),
                                 "decode_tokens_per_second", per_second(t.decode_tokens, t.decode_ns));
     json_t *contract = json_pack("{s:s, s:i}", "name", ls_model_contract(m), "version", (int)LS_CONTRACT_VERSION);
-    json_t *text = json_stringn(a->text.data, a->text.len);
+    json_t *text = has_text ? json_stringn(a->text.data, a->text.len) : NULL;
     return cli_print_json(json_pack("{s:s, s:o, s:o, s:o, s:s, s:s, s:o, s:o, s:s}", "model", g->model_name, "prompt_ids", id_array(prompt, n_prompt), "output_ids",
                                     id_array(a->ids, a->n), "text", text ? text : json_null(), "finish_reason", a->finish ? a->finish : "error",
                                     "logits_sha256", a->logits_sha256, "timings", timings, "contract", contract, "fingerprint", ls_model_fingerprint(m)));
@@ -77,7 +78,7 @@ static ls_code open_text(const generate *g, const ls_model *m, ls_text **text, l
 
 static int finish_output(const generate *g, const ls_model *m, ls_session *s, const int32_t *prompt, size_t n_prompt, const answer *a, bool has_text) {
     int code = CLI_OK;
-    if (g->json) code = print_report(g, m, s, prompt, n_prompt, a);
+    if (g->json) code = print_report(g, m, s, prompt, n_prompt, a, has_text);
     else if (has_text) putchar('\n');
     else for (size_t i = 0; i < a->n; i++) printf("%d%c", (int)a->ids[i], i + 1 < a->n ? ',' : '\n');
     return code ? code : a->interrupted ? CLI_INTERRUPTED : CLI_OK;

@@ -1,0 +1,209 @@
+#!/usr/bin/env python3
+"""The lockstep program as a user runs it: help, exit codes, results on small models. Standard library only.
+
+    test_cli.py PATH_TO_LOCKSTEP FIXTURES
+
+With LS_SMOLLM2_GGUF and the native backend in the build, a real chat model answers too.
+"""
+import json
+import os
+import pty
+import select
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+LOCKSTEP, FIXTURES = os.path.abspath(sys.argv.pop(1)), os.path.abspath(sys.argv.pop(1))
+LLAMA = os.path.join(FIXTURES, "models", "llama")
+SMOLLM2 = os.environ.get("LS_SMOLLM2_GGUF")
+COMMANDS = ["run", "generate", "tokenize", "inspect", "arch", "bench", "list", "pull", "rm"]
+
+
+def run(*args, **kwargs):
+    kwargs.setdefault("timeout", 300)
+    if "input" not in kwargs:
+        kwargs["stdin"] = subprocess.DEVNULL
+    return subprocess.run([LOCKSTEP, *args], capture_output=True, text=True, **kwargs)
+
+
+VERSION = run("--version").stdout
+HAS_NATIVE = " native" in VERSION
+BACKENDS = ["reference"] + (["native"] if HAS_NATIVE else [])
+
+
+def golden(name):
+    """The i32 tensor |name| of the llama fixture's goldens."""
+    with open(os.path.join(LLAMA, "golden.safetensors"), "rb") as f:
+        size = struct.unpack("<Q", f.read(8))[0]
+        begin, end = json.loads(f.read(size))[name]["data_offsets"]
+        f.seek(8 + size + begin)
+        return list(struct.unpack(f"<{(end - begin) // 4}i", f.read(end - begin)))
+
+
+class CommandTest(unittest.TestCase):
+    def check(self, result, code, part=""):
+        self.assertEqual(result.returncode, code, result.stderr + result.stdout)
+        self.assertIn(part, result.stderr + result.stdout)
+        return result.stdout
+
+    def test_help(self):
+        text = self.check(run("--help"), 0, "Example: lockstep")
+        for command in COMMANDS:
+            self.assertIn(f"\n  {command} ", text)
+            self.assertIn(f"Example: lockstep {command}", self.check(run(command, "--help"), 0))
+
+    def test_usage_errors(self):
+        self.check(run(), 2, "Usage: lockstep")
+        self.check(run("nonsense"), 2, "is no command")
+        for command in COMMANDS:
+            self.check(run(command, "--nonsense"), 2, f"lockstep {command} --help")
+        for command in ("run", "generate", "inspect", "bench", "tokenize"):
+            self.check(run(command), 2, "give")
+        for option, value in (("--threads", "0"), ("--ctx-size", "x"), ("--temp", "hot"), ("--seed", "-1"), ("-n", "99999999999"), ("--top-k", "1.5")):
+            self.check(run("generate", LLAMA, option, value), 2, "allowed" if option != "--temp" else "number")
+        self.check(run("generate", LLAMA, "--ids", "1,x"), 2, "token ids")
+
+    def test_version(self):
+        for line in ("lockstep 0.", "compiler: ", "flags: ", "level: ", "contracts: exact16 version 1, exact24 version 1", "backends:"):
+            self.assertIn(line, VERSION)
+
+    def test_refusals(self):
+        self.check(run("run", LLAMA, "--image", "cat.png"), 2, "this model and runtime bundle has no image input")
+        self.check(run("generate", LLAMA, "--audio", "a.wav"), 2, "no audio input")
+        self.check(run("generate", LLAMA, "--ids", "1", "--backend", "xla"), 1, "not in this build")
+        self.check(run("generate", LLAMA, "--ids", "1", "--backend", "magic"), 1, "use native or reference")
+        self.check(run("generate", LLAMA, "--ids", "1", "--contract", "exact99"), 1, "use exact16, exact24 or float")
+        self.check(run("inspect", "acme/absent"), 1, "lockstep pull acme/absent")
+        self.check(run("inspect", "no such thing"), 1, "neither a file, a folder nor a model name")
+        self.check(run("generate", LLAMA, "-p", "text", "--backend", "reference"), 1, "no tokenizer")
+        self.check(run("generate", LLAMA, "--ids", "1,2,3", "-n", "6", "--ctx-size", "8", "--backend", "reference"), 1,
+                   "prompt of 3 tokens + 6 new tokens is more than the context of 8")
+        self.check(run("generate", LLAMA, "--ids", "999999", "--backend", "reference"), 1, "the vocabulary has ids 0 to")
+        self.check(run("generate", LLAMA, "--ids", "", "--backend", "reference"), 1, "prompt is empty")
+
+    def test_arch(self):
+        names = [f["model_type"] for f in json.loads(self.check(run("arch", "--json"), 0))]
+        self.assertIn("llama", names)
+        self.assertEqual(len(names), len(set(names)))
+        self.check(run("arch"), 0, "llama")
+
+    def test_inspect(self):
+        d = json.loads(self.check(run("inspect", LLAMA, "--json"), 0))
+        self.assertEqual(d["architecture"], "llama")
+        self.assertEqual(d["unused_tensors"], 0)
+        self.assertEqual(len(d["fingerprint"]), 64)
+        self.assertGreater(d["parameters"], 10_000)
+        self.assertFalse(d["memory"]["measured"])
+        other = json.loads(self.check(run("inspect", LLAMA, "--json", "--contract", "exact24"), 0))
+        self.assertNotEqual(other["fingerprint"], d["fingerprint"])
+        for backend in BACKENDS:
+            measured = json.loads(self.check(run("inspect", LLAMA, "--json", "--measure", "--backend", backend, "--ctx-size", "64"), 0))
+            self.assertTrue(measured["memory"]["measured"])
+        self.check(run("inspect", LLAMA), 0, "parameters")
+
+    def generate(self, *args):
+        return json.loads(self.check(run("generate", LLAMA, "--json", *args), 0))
+
+    def test_generate(self):
+        ids = ",".join(map(str, golden("prompt_ids")))
+        for backend in BACKENDS:
+            d = self.generate("--ids", ids, "-n", "64", "--contract", "exact24", "--ignore-eos", "--backend", backend)
+            self.assertEqual(d["prompt_ids"], golden("prompt_ids"))
+            self.assertEqual(d["output_ids"], golden("greedy_ids"))
+            self.assertEqual(d["finish_reason"], "length")
+            self.assertEqual(d["contract"], {"name": "exact24", "version": 1})
+            self.assertIsNone(d["text"])
+            for key in ("load_ms", "prefill_ms", "decode_ms", "prefill_tokens_per_second", "decode_tokens_per_second"):
+                self.assertGreaterEqual(d["timings"][key], 0)
+
+    def test_same_bits(self):
+        """Chunks, threads and backends do not move a logit; contracts do."""
+        ids = ",".join(map(str, golden("prompt_ids")))
+        for contract in ("exact16", "exact24"):
+            seen = set()
+            for backend in BACKENDS:
+                for chunk in ("1", "3", "64"):
+                    options = ["--contract", contract, "--backend", backend, "--chunk", chunk]
+                    if backend == "native":
+                        options += ["--threads", chunk[0]]
+                    d = self.generate("--ids", ids, "-n", "8", "--ignore-eos", *options)
+                    seen.add((d["logits_sha256"], tuple(d["output_ids"])))
+            self.assertEqual(len(seen), 1)
+
+    def test_seeds(self):
+        options = ["--ids", "1,2,3", "-n", "16", "--ignore-eos", "--backend", "reference", "--temp", "3"]
+        a, b, c = (self.generate(*options, "--seed", s)["output_ids"] for s in ("5", "5", "6"))
+        self.assertEqual(a, b)
+        self.assertNotEqual(a, c)
+        self.assertEqual(self.check(run("generate", LLAMA, *options, "--seed", "5"), 0).strip(), ",".join(map(str, a)))
+
+    def test_bench(self):
+        d = json.loads(self.check(run("bench", LLAMA, "--json", "--backend", "reference", "-p", "8", "-n", "4", "-r", "2", "--batch", "3"), 0))
+        self.assertGreater(d["prefill_tokens_per_second_best"], 0)
+        self.assertGreater(d["decode_tokens_per_second_best"], 0)
+        self.check(run("bench", LLAMA, "--backend", "reference", "-p", "4", "-n", "2", "-r", "1"), 0, "tokens/s")
+
+    def test_tokenize(self):
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copy(os.path.join(FIXTURES, "text", "tokenizer", "qwen2.json"), os.path.join(folder, "tokenizer.json"))
+            ids = self.check(run("tokenize", folder, "--ids", "Hello <|im_start|> you"), 0).strip()
+            self.assertIn("<|im_start|>", self.check(run("tokenize", folder, "Hello <|im_start|> you"), 0))
+            self.assertEqual(self.check(run("tokenize", folder, "--ids", "-", input="Hello <|im_start|> you"), 0).strip(), ids)
+            self.assertEqual(self.check(run("tokenize", folder, "--decode", ids), 0), "Hello <|im_start|> you\n")
+            d = json.loads(self.check(run("tokenize", folder, "--json", "Hello <|im_start|> you"), 0))
+            self.assertEqual(",".join(map(str, d["ids"])), ids)
+            self.assertEqual("".join(d["tokens"]), d["text"])
+            self.check(run("tokenize", folder, "--chat", "Hi"), 1, "no chat template")
+
+
+@unittest.skipUnless(SMOLLM2 and HAS_NATIVE, "needs LS_SMOLLM2_GGUF and the native backend")
+class ChatTest(unittest.TestCase):
+    def test_one_question(self):
+        r = run("run", SMOLLM2, "-p", "What is the capital of France?", "--temp", "0", "-n", "32")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertEqual(r.stdout, "The capital of France is Paris.\n")
+        self.assertEqual(r.stderr, "")
+        again = run("run", SMOLLM2, "--temp", "0", "-n", "32", input="What is the capital of France?")
+        self.assertEqual(again.stdout, r.stdout)
+
+    def test_system_and_stop(self):
+        r = run("run", SMOLLM2, "-p", "What is the capital of France?", "--temp", "0", "-n", "32", "--stop", " is", "--stats")
+        self.assertEqual(r.stdout, "The capital of France\n")
+        self.assertIn("finish: stop", r.stderr)
+        other = run("run", SMOLLM2, "-p", "Hi", "--temp", "0", "-n", "8", "--system", "You are a pirate.")
+        self.assertEqual(other.returncode, 0)
+
+    def test_seeded_text(self):
+        a, b, c = (run("run", SMOLLM2, "-p", "Tell me a story.", "-n", "24", "--seed", s, "--threads", t).stdout for s, t in (("1", "1"), ("1", "2"), ("2", "2")))
+        self.assertEqual(a, b)
+        self.assertNotEqual(a, c)
+
+    def test_prompt_loop(self):
+        main, side = pty.openpty()
+        p = subprocess.Popen([LOCKSTEP, "run", SMOLLM2, "--temp", "0", "-n", "32"], stdin=side, stdout=side, stderr=side, close_fds=True)
+        os.close(side)
+        os.write(main, b"What is the capital of France?\n/clear\n/exit\n")
+        seen, deadline = b"", time.monotonic() + 120
+        while p.poll() is None and time.monotonic() < deadline:
+            if select.select([main], [], [], 0.2)[0]:
+                try:
+                    seen += os.read(main, 4096)
+                except OSError:
+                    break
+        self.assertEqual(p.wait(10), 0)
+        os.close(main)
+        self.assertIn(b"The capital of France is Paris.", seen)
+        self.assertIn(b"/clear forgets", seen)
+
+    def test_tokenize_chat(self):
+        ids = run("tokenize", SMOLLM2, "--ids", "--chat", "a<|im_end|>b").stdout.strip().split(",")
+        self.assertEqual(ids.count("1"), 3)
+        self.assertEqual(ids.count("2"), 2)
+
+
+if __name__ == "__main__":
+    unittest.main()
