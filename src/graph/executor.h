@@ -25,7 +25,7 @@ typedef struct ls_executor_options {
     int threads;                     /* native only; 0: all cores */
     const char *level;               /* native only: "c", "avx2", "avx512"; NULL: best of this machine */
     bool f64;                        /* reference only, float contract: evaluates and caches in double, logits rounded to f32 */
-    ls_observer observer;            /* NULL: none; not called when f64 */
+    ls_observer observer;            /* NULL: none; under f64 it sees values rounded to f32 */
     void *observer_user;
     void (*progress)(void *user, double fraction); /* loading and packing; NULL: none */
     void *progress_user;

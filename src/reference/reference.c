@@ -4,176 +4,222 @@
 
 #include <string.h>
 
+#include "reference/reference_cache.h"
+
 typedef struct reference {
     ls_executor base;
     const ls_graph *graph;
     ls_executor_options options;
-    ls_reference_run run;
-    size_t elem;      /* bytes of one element: 4, or 8 when evaluating in f64 */
-    int *length;      /* [max_seqs] */
-    int32_t *position;/* [max_rows] of the pass under way */
-    void **values;    /* [n_nodes] outputs, each [max_rows, cols] */
-    void **k, **v;    /* [n_caches * max_seqs] cache rows, allocated on a slot's first use */
-    int64_t *kv_cols; /* [n_caches] */
+    size_t elem;              /* bytes of one element: 4, or 8 when evaluating in f64 */
+    ls_reference_cache cache;
+    int *next;                /* [max_seqs] length of each slot after the pass under way */
+    int32_t *position;        /* [max_rows] of the pass under way */
+    void **values;            /* [n_nodes] outputs of the pass under way, [rows, cols] each, NULL once nobody reads them */
+    size_t *last_reader;      /* [n_nodes] the last node that reads it; n_nodes for the logits, itself when nobody does */
+    size_t work, most_work;   /* bytes of |values| now, and the most there ever were */
 } reference;
 
-static ls_code check_rows(const reference *x, const ls_batch *b, ls_error *e) {
+/* ---- Before a pass: everything is checked, and memory for keys and values exists -------------------------------- */
+
+static ls_code check_batch(const reference *x, const ls_batch *b, ls_error *e) {
     if (b->n_rows < 1 || b->n_rows > x->options.max_rows)
         LS_FAIL(e, LS_INVALID_ARGUMENT, "forward pass of %d rows; allowed are 1 to %d", b->n_rows, x->options.max_rows);
-    if (b->n_out < 0 || b->n_out > b->n_rows)
-        LS_FAIL(e, LS_INVALID_ARGUMENT, "%d rows of logits wanted out of %d", b->n_out, b->n_rows);
+    if (b->n_out < 0 || b->n_out > b->n_rows) LS_FAIL(e, LS_INVALID_ARGUMENT, "%d rows of logits wanted out of %d", b->n_out, b->n_rows);
     for (int i = 0; i < b->n_out; i++)
-        if (b->out_row[i] < 0 || b->out_row[i] >= b->n_rows || (i && b->out_row[i] <= b->out_row[i - 1]))
-            LS_FAIL(e, LS_INVALID_ARGUMENT, "logits row %d of the pass is out of order or past %d rows", b->out_row[i], b->n_rows);
+        if (b->out_row[i] < (i ? b->out_row[i - 1] + 1 : 0) || b->out_row[i] >= b->n_rows)
+            LS_FAIL(e, LS_INVALID_ARGUMENT, "output %d wants row %d; rows must ascend within 0 to %d", i, (int)b->out_row[i], b->n_rows - 1);
     for (int i = 0; i < b->n_rows; i++) {
         if (b->token[i] < 0 || b->token[i] >= x->graph->vocab)
-            LS_FAIL(e, LS_INVALID_ARGUMENT, "token id %d is outside the vocabulary of %lld", b->token[i], (long long)x->graph->vocab);
+            LS_FAIL(e, LS_INVALID_ARGUMENT, "row %d: token %d is outside the vocabulary of %lld", i, (int)b->token[i], (long long)x->graph->vocab);
         if (b->slot[i] < 0 || b->slot[i] >= x->options.max_seqs)
-            LS_FAIL(e, LS_INVALID_ARGUMENT, "slot %d does not exist; there are %d", b->slot[i], x->options.max_seqs);
+            LS_FAIL(e, LS_INVALID_ARGUMENT, "row %d: slot %d does not exist; there are 0 to %d", i, (int)b->slot[i], x->options.max_seqs - 1);
     }
     return LS_OK;
 }
 
-/* Positions continue each slot's length; refuses a row past the context. */
+/* Rows of one slot take the positions after its length, in order. */
 static ls_code place_rows(reference *x, const ls_batch *b, ls_error *e) {
+    for (int i = 0; i < b->n_rows; i++) x->next[b->slot[i]] = x->cache.length[b->slot[i]];
     for (int i = 0; i < b->n_rows; i++) {
-        int p = x->length[b->slot[i]];
-        for (int j = 0; j < i; j++) p += b->slot[j] == b->slot[i];
-        if (p >= x->options.context)
-            LS_FAIL(e, LS_OUT_OF_RANGE, "slot %d is full: position %d of a context of %d", b->slot[i], p, x->options.context);
-        x->position[i] = p;
+        int position = x->next[b->slot[i]]++;
+        if (position >= x->options.context)
+            LS_FAIL(e, LS_OUT_OF_RANGE, "row %d: slot %d is full, its context has %d positions", i, (int)b->slot[i], x->options.context);
+        x->position[i] = position;
     }
+    for (int i = 0; i < b->n_rows; i++) LS_TRY(ls_reference_cache_reserve(&x->cache, b->slot[i], x->next[b->slot[i]], e));
     return LS_OK;
 }
 
-static ls_code ensure_cache(reference *x, const ls_batch *b, ls_error *e) {
-    for (int i = 0; i < b->n_rows; i++)
-        for (int l = 0; l < x->graph->n_caches; l++) {
-            size_t c = (size_t)l * (size_t)x->options.max_seqs + (size_t)b->slot[i], cells;
-            if (x->k[c] && x->v[c]) continue;
-            if (!ls_size_mul((size_t)x->options.context, (size_t)x->kv_cols[l], &cells)) LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "cache size overflows");
-            if (!x->k[c]) LS_TRY(ls_calloc(&x->k[c], cells, x->elem, "key cache", e));
-            if (!x->v[c]) LS_TRY(ls_calloc(&x->v[c], cells, x->elem, "value cache", e));
-        }
+/* ---- One node -------------------------------------------------------------------------------------------------- */
+
+static int64_t rows_of(const ls_node *n, const ls_batch *b) { return n->selected ? b->n_out : b->n_rows; }
+
+static size_t bytes_of(const reference *x, const ls_node *n, const ls_batch *b) {
+    return (size_t)rows_of(n, b) * (size_t)n->cols * x->elem; /* below 2^45: 2^14 rows, 2^28 columns, 8 bytes */
+}
+
+static ls_code make_value(reference *x, size_t i, const ls_batch *b, ls_error *e) {
+    size_t bytes = bytes_of(x, &x->graph->nodes[i], b);
+    LS_TRY(ls_calloc(&x->values[i], bytes, 1, "node output", e));
+    x->work += bytes;
+    if (x->work > x->most_work) x->most_work = x->work;
     return LS_OK;
 }
 
-/* Appends the pass's keys and values to the caches of an attention node. */
-static void store_rows(reference *x, const ls_batch *b, const ls_node *n) {
-    size_t bytes = (size_t)x->kv_cols[n->layer] * x->elem;
-    for (int i = 0; i < b->n_rows; i++) {
-        size_t c = (size_t)n->layer * (size_t)x->options.max_seqs + (size_t)b->slot[i], at = (size_t)x->position[i] * bytes;
-        memcpy((char *)x->k[c] + at, (char *)x->values[n->in[1]] + (size_t)i * bytes, bytes);
-        memcpy((char *)x->v[c] + at, (char *)x->values[n->in[2]] + (size_t)i * bytes, bytes);
+static void drop_value(reference *x, size_t i, const ls_batch *b) {
+    if (!x->values[i]) return;
+    x->work -= bytes_of(x, &x->graph->nodes[i], b);
+    ls_free(x->values[i]);
+    x->values[i] = NULL;
+}
+
+/* Gives back what |i| was the last to read. */
+static void drop_inputs(reference *x, size_t i, const ls_batch *b) {
+    const ls_node *n = &x->graph->nodes[i];
+    for (int j = 0; j < n->n_in; j++)
+        if (x->last_reader[n->in[j]] == i) drop_value(x, (size_t)n->in[j], b);
+    if (x->last_reader[i] == i) drop_value(x, i, b);
+}
+
+/* The only place that knows the contract families. */
+static ls_reference_run operators_of(const reference *x, const ls_node *n) {
+    if (n->contract != LS_CONTRACT_FLOAT) return ls_reference_run_exact;
+    return x->options.f64 ? ls_reference_run_f64 : ls_reference_run_f32;
+}
+
+/* Keys and values of the pass join their slots before the attention node reads the slots. */
+static void append_to_cache(reference *x, const ls_node *n, const ls_reference_args *a) {
+    for (int i = 0; i < a->batch->n_rows; i++) {
+        const char *k = (const char *)a->in[1] + (size_t)(i * a->in_cols[1]) * x->elem;
+        const char *v = (const char *)a->in[2] + (size_t)(i * a->in_cols[2]) * x->elem;
+        ls_reference_cache_store(&x->cache, n->layer, a->batch->slot[i], x->position[i], k, v);
     }
 }
 
-static void observe(const reference *x, const ls_node *n, const void *values, int64_t rows) {
-    if (x->elem == sizeof(float)) x->options.observer(x->options.observer_user, n, values, rows, n->cols);
+/* Copies |n| elements as f32; an f64 evaluation is rounded here and nowhere before. */
+static void to_f32(const reference *x, float *out, const void *values, size_t n) {
+    if (x->elem == sizeof(float)) memcpy(out, values, n * sizeof *out);
+    else
+        for (size_t i = 0; i < n; i++) out[i] = (float)((const double *)values)[i];
+}
+
+static ls_code observe(const reference *x, const ls_node *n, const void *values, int64_t rows, ls_error *e) {
+    float *copy;
+    size_t count = (size_t)(rows * n->cols);
+    LS_TRY(ls_calloc(&copy, count, sizeof *copy, "observed values", e));
+    to_f32(x, copy, values, count);
+    x->options.observer(x->options.observer_user, n, copy, rows, n->cols);
+    ls_free(copy);
+    return LS_OK;
 }
 
 static ls_code run_node(reference *x, const ls_batch *b, size_t i, ls_error *e) {
     const ls_node *n = &x->graph->nodes[i];
-    ls_reference_args a = {.graph = x->graph, .node = n, .out = x->values[i], .rows = n->selected ? b->n_out : b->n_rows, .batch = b,
-                           .position = x->position};
+    LS_TRY(make_value(x, i, b, e));
+    ls_reference_args a = {.graph = x->graph, .node = n, .out = x->values[i], .rows = rows_of(n, b), .batch = b, .position = x->position};
     for (int j = 0; j < n->n_in; j++) {
         a.in[j] = x->values[n->in[j]];
         a.in_cols[j] = x->graph->nodes[n->in[j]].cols;
     }
     if (n->op == LS_OP_ATTENTION) {
-        store_rows(x, b, n);
-        a.k = x->k + (size_t)n->layer * (size_t)x->options.max_seqs;
-        a.v = x->v + (size_t)n->layer * (size_t)x->options.max_seqs;
+        append_to_cache(x, n, &a);
+        a.k = x->cache.k + (size_t)n->layer * (size_t)x->cache.slots;
+        a.v = x->cache.v + (size_t)n->layer * (size_t)x->cache.slots;
     }
-    ls_code rc = x->run(&a, e);
-    if (rc) return ls_error_wrap(e, rc, "node \"%s\"", n->name);
-    if (x->options.observer) observe(x, n, x->values[i], a.rows);
+    if (a.rows) LS_TRY(operators_of(x, n)(&a, e));
+    if (x->options.observer) LS_TRY(observe(x, n, x->values[i], a.rows, e));
+    drop_inputs(x, i, b);
     return LS_OK;
 }
 
-static void write_logits(const reference *x, float *logits, int rows) {
-    const void *last = x->values[x->graph->n_nodes - 1];
-    size_t n = (size_t)rows * (size_t)x->graph->vocab;
-    for (size_t i = 0; i < n; i++) logits[i] = x->elem == sizeof(double) ? (float)((const double *)last)[i] : ((const float *)last)[i];
+/* ---- The executor's interface ----------------------------------------------------------------------------------- */
+
+static ls_code run_nodes(reference *x, const ls_batch *b, float *logits, ls_error *e) {
+    size_t last = x->graph->n_nodes - 1;
+    for (size_t i = 0; i <= last; i++) {
+        ls_code rc = run_node(x, b, i, e);
+        if (rc) return ls_error_wrap(e, rc, "node \"%s\"", x->graph->nodes[i].name);
+    }
+    if (b->n_out) to_f32(x, logits, x->values[last], (size_t)b->n_out * (size_t)x->graph->vocab);
+    return LS_OK;
 }
 
 static ls_code forward(ls_executor *base, const ls_batch *b, float *logits, ls_error *e) {
     reference *x = (reference *)base;
-    LS_TRY(check_rows(x, b, e));
+    LS_TRY(check_batch(x, b, e));
     LS_TRY(place_rows(x, b, e));
-    LS_TRY(ensure_cache(x, b, e));
-    for (size_t i = 0; i < x->graph->n_nodes; i++) LS_TRY(run_node(x, b, i, e));
-    write_logits(x, logits, b->n_out);
-    for (int i = 0; i < b->n_rows; i++) x->length[b->slot[i]]++;
+    ls_code rc = run_nodes(x, b, logits, e);
+    for (size_t i = 0; i < x->graph->n_nodes; i++) drop_value(x, i, b);
+    if (rc) return rc;
+    for (int i = 0; i < b->n_rows; i++) x->cache.length[b->slot[i]] = x->next[b->slot[i]];
     return LS_OK;
 }
 
-static int length_of(const ls_executor *base, int slot) { return ((const reference *)base)->length[slot]; }
+static bool is_slot(const reference *x, int slot) { return slot >= 0 && slot < x->options.max_seqs; }
+
+static int length_of(const ls_executor *base, int slot) {
+    const reference *x = (const reference *)base;
+    return is_slot(x, slot) ? x->cache.length[slot] : 0;
+}
 
 static void truncate_slot(ls_executor *base, int slot, int length) {
     reference *x = (reference *)base;
-    if (length < x->length[slot]) x->length[slot] = length < 0 ? 0 : length;
+    if (is_slot(x, slot)) ls_reference_cache_truncate(&x->cache, slot, length);
 }
 
+/* Weights are read from the checkpoint row by row: none are packed. */
 static void memory_of(const ls_executor *base, size_t *weights, size_t *kv, size_t *work) {
     const reference *x = (const reference *)base;
-    *weights = *kv = *work = 0;
-    for (int l = 0; l < x->graph->n_caches; l++)
-        for (int s = 0; s < x->options.max_seqs; s++)
-            if (x->k[l * x->options.max_seqs + s]) *kv += 2 * (size_t)x->options.context * (size_t)x->kv_cols[l] * x->elem;
-    for (size_t i = 0; i < x->graph->n_nodes; i++) *work += (size_t)x->options.max_rows * (size_t)x->graph->nodes[i].cols * x->elem;
+    *weights = 0;
+    *kv = ls_reference_cache_bytes(&x->cache);
+    *work = x->most_work;
 }
 
 static void destroy(ls_executor *base) {
     reference *x = (reference *)base;
-    size_t caches = x->graph ? (size_t)x->graph->n_caches * (size_t)x->options.max_seqs : 0;
-    for (size_t i = 0; x->values && i < x->graph->n_nodes; i++) ls_free(x->values[i]);
-    for (size_t c = 0; c < caches; c++) {
-        if (x->k) ls_free(x->k[c]);
-        if (x->v) ls_free(x->v[c]);
-    }
-    ls_free(x->values);
-    ls_free(x->k);
-    ls_free(x->v);
-    ls_free(x->kv_cols);
+    ls_reference_cache_deinit(&x->cache);
+    ls_free(x->next);
     ls_free(x->position);
-    ls_free(x->length);
+    ls_free(x->values);
+    ls_free(x->last_reader);
     ls_free(x);
+}
+
+/* ---- Creation --------------------------------------------------------------------------------------------------- */
+
+static ls_code check_options(const ls_executor_options *o, ls_error *e) {
+    if (o->max_seqs < 1 || o->max_seqs > LS_MAX_SLOTS) LS_FAIL(e, LS_INVALID_ARGUMENT, "%d slots; allowed are 1 to %d", o->max_seqs, LS_MAX_SLOTS);
+    if (o->context < 1 || o->context > LS_MAX_CONTEXT)
+        LS_FAIL(e, LS_INVALID_ARGUMENT, "context of %d positions; allowed are 1 to %d", o->context, LS_MAX_CONTEXT);
+    if (o->max_rows < 1 || o->max_rows > LS_MAX_CHUNK)
+        LS_FAIL(e, LS_INVALID_ARGUMENT, "passes of up to %d rows; allowed are 1 to %d", o->max_rows, LS_MAX_CHUNK);
+    return LS_OK;
 }
 
 static ls_code allocate(reference *x, ls_error *e) {
     const ls_graph *g = x->graph;
-    size_t caches = (size_t)g->n_caches * (size_t)x->options.max_seqs;
-    LS_TRY(ls_calloc(&x->length, (size_t)x->options.max_seqs, sizeof *x->length, "slots", e));
-    LS_TRY(ls_calloc(&x->position, (size_t)x->options.max_rows, sizeof *x->position, "rows", e));
-    LS_TRY(ls_calloc(&x->values, g->n_nodes, sizeof *x->values, "node values", e));
-    LS_TRY(ls_calloc(&x->k, caches, sizeof *x->k, "key caches", e));
-    LS_TRY(ls_calloc(&x->v, caches, sizeof *x->v, "value caches", e));
-    LS_TRY(ls_calloc(&x->kv_cols, (size_t)g->n_caches, sizeof *x->kv_cols, "caches", e));
+    LS_TRY(ls_reference_cache_init(&x->cache, g, x->options.max_seqs, x->options.context, x->elem, e));
+    LS_TRY(ls_calloc(&x->next, (size_t)x->options.max_seqs, sizeof *x->next, "slots", e));
+    LS_TRY(ls_calloc(&x->position, (size_t)x->options.max_rows, sizeof *x->position, "row positions", e));
+    LS_TRY(ls_calloc(&x->values, g->n_nodes, sizeof *x->values, "node outputs", e));
+    LS_TRY(ls_calloc(&x->last_reader, g->n_nodes, sizeof *x->last_reader, "node readers", e));
     for (size_t i = 0; i < g->n_nodes; i++) {
-        size_t cells;
-        const ls_node *n = &g->nodes[i];
-        if (!ls_size_mul((size_t)x->options.max_rows, (size_t)n->cols, &cells)) LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "node \"%s\": size overflows", n->name);
-        LS_TRY(ls_calloc(&x->values[i], cells, x->elem, n->name, e));
-        if (n->op == LS_OP_ATTENTION) x->kv_cols[n->layer] = (int64_t)n->kv_heads * n->head_dim;
+        x->last_reader[i] = i;
+        for (int j = 0; j < g->nodes[i].n_in; j++) x->last_reader[g->nodes[i].in[j]] = i;
     }
+    x->last_reader[g->n_nodes - 1] = g->n_nodes;
     return LS_OK;
 }
 
 ls_code ls_reference_create(ls_executor **out, const ls_graph *g, const ls_executor_options *o, ls_error *e) {
-    if (!g->n_nodes || g->nodes[g->n_nodes - 1].cols != g->vocab)
-        LS_FAIL(e, LS_INVALID_ARGUMENT, "the graph does not end in logits over its vocabulary of %lld", (long long)g->vocab);
-    if (o->max_seqs < 1 || o->context < 1 || o->max_rows < 1)
-        LS_FAIL(e, LS_INVALID_ARGUMENT, "executor of %d slots, %d positions, %d rows; each must be at least 1", o->max_seqs, o->context, o->max_rows);
-    if (o->f64 && g->contract != LS_CONTRACT_FLOAT)
-        LS_FAIL(e, LS_INVALID_ARGUMENT, "f64 evaluation needs the float contract; the graph has %s", ls_contract_name(g->contract));
+    LS_TRY(check_options(o, e));
+    LS_TRY(ls_reference_check_graph(g, o, e));
     reference *x;
     LS_TRY(ls_calloc(&x, 1, sizeof *x, "reference executor", e));
     x->base = (ls_executor){.name = "reference", .forward = forward, .length = length_of, .truncate = truncate_slot, .memory = memory_of, .destroy = destroy};
     x->graph = g;
     x->options = *o;
     x->elem = o->f64 ? sizeof(double) : sizeof(float);
-    x->run = g->contract != LS_CONTRACT_FLOAT ? ls_reference_run_exact : o->f64 ? ls_reference_run_f64 : ls_reference_run_f32;
     ls_code rc = allocate(x, e);
     if (rc) {
         destroy(&x->base);
