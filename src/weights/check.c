@@ -4,8 +4,8 @@
 #include "weights/checkpoint.h"
 
 static ls_code not_finite(const ls_tensor *t, const char *what, int64_t index, float value, ls_error *e) {
-    LS_FAIL(e, LS_INVALID_ARGUMENT, "tensor \"%s\" (%s): %s %lld is %s; the file is damaged or was converted wrongly", t->name, t->dtype,
-            what, (long long)index, isnan(value) ? "NaN" : "infinite");
+    LS_FAIL(e, LS_INVALID_ARGUMENT, "tensor \"%s\" (%s): %s %lld is %s; the file is damaged or was converted wrongly",
+            t->name, t->dtype, what, (long long)index, isnan(value) ? "NaN" : "infinite");
 }
 
 /* Exponent bits all set, in 16-bit words at |p|. The first such index, or -1. */
@@ -22,11 +22,14 @@ static int64_t find_special32(const uint8_t *p, int64_t n) {
 }
 
 /* |n| floats of |format| at |data|. */
-static ls_code check_floats(const ls_tensor *t, const char *what, ls_format format, const uint8_t *data, int64_t n, ls_error *e) {
-    int64_t at = format == LS_F32 ? find_special32(data, n) : find_special16(data, n, 2, format == LS_F16 ? 0x7C00 : 0x7F80);
+static ls_code check_floats(const ls_tensor *t, const char *what, ls_format format, const uint8_t *data, int64_t n,
+                            ls_error *e) {
+    int64_t at =
+        format == LS_F32 ? find_special32(data, n) : find_special16(data, n, 2, format == LS_F16 ? 0x7C00 : 0x7F80);
     if (at < 0) return LS_OK;
     const uint8_t *p = data + at * ls_format_get(format)->block_bytes;
-    bool nan = format == LS_F32 ? (ls_load_u32(p) & 0x7FFFFF) != 0 : (ls_load_u16(p) & (format == LS_F16 ? 0x3FF : 0x7F)) != 0;
+    bool nan =
+        format == LS_F32 ? (ls_load_u32(p) & 0x7FFFFF) != 0 : (ls_load_u16(p) & (format == LS_F16 ? 0x3FF : 0x7F)) != 0;
     return not_finite(t, what, at, nan ? NAN : INFINITY, e);
 }
 
@@ -41,11 +44,12 @@ static ls_code check_blocks(const ls_tensor *t, ls_error *e) {
     int64_t blocks = (int64_t)(t->bytes / (size_t)f->block_bytes);
     for (int i = 0; i < 2; i++) {
         int offset = i ? at[t->format].min : at[t->format].d;
-        int64_t bad = offset < 0 ? -1 : find_special16((const uint8_t *)t->data + offset, blocks, f->block_bytes, 0x7C00);
+        int64_t bad =
+            offset < 0 ? -1 : find_special16((const uint8_t *)t->data + offset, blocks, f->block_bytes, 0x7C00);
         if (bad < 0) continue;
         const uint8_t *p = (const uint8_t *)t->data + bad * f->block_bytes + offset;
-        return not_finite(t, i ? "the minimum of the block of weight" : "the scale of the block of weight", bad * f->block,
-                          ls_load_u16(p) & 0x3FF ? NAN : INFINITY, e);
+        return not_finite(t, i ? "the minimum of the block of weight" : "the scale of the block of weight",
+                          bad * f->block, ls_load_u16(p) & 0x3FF ? NAN : INFINITY, e);
     }
     return LS_OK;
 }
@@ -67,7 +71,9 @@ static ls_code check_mlx_range(const ls_tensor *t, ls_error *e) {
 
 ls_code ls_tensor_check_finite(const ls_tensor *t, ls_error *e) {
     if (t->format == LS_OTHER)
-        LS_FAIL(e, LS_UNIMPLEMENTED, "tensor \"%s\": dtype %s cannot be computed with; use a float, GGUF or MLX affine checkpoint", t->name, t->dtype);
+        LS_FAIL(e, LS_UNIMPLEMENTED,
+                "tensor \"%s\": dtype %s cannot be computed with; use a float, GGUF or MLX affine checkpoint", t->name,
+                t->dtype);
     if (!t->data || t->format == LS_I32 || t->format == LS_I64) return LS_OK;
     if (t->format == LS_MLX_AFFINE) {
         int64_t n = (int64_t)(t->scale_bytes / (size_t)ls_format_get(t->scale_format)->block_bytes);
@@ -76,5 +82,6 @@ ls_code ls_tensor_check_finite(const ls_tensor *t, ls_error *e) {
         return check_mlx_range(t, e);
     }
     if (ls_format_get(t->format)->group) return check_blocks(t, e);
-    return check_floats(t, "element", t->format, t->data, (int64_t)(t->bytes / (size_t)ls_format_get(t->format)->block_bytes), e);
+    return check_floats(t, "element", t->format, t->data,
+                        (int64_t)(t->bytes / (size_t)ls_format_get(t->format)->block_bytes), e);
 }

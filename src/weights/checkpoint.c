@@ -54,13 +54,15 @@ static bool ends_with(const char *s, const char *end) {
 ls_code ls_checkpoint_add_file(ls_checkpoint *c, const char *path, ls_error *e) {
     bool gguf = ends_with(path, ".gguf");
     if (!gguf && !ends_with(path, ".safetensors"))
-        LS_FAIL(e, LS_INVALID_ARGUMENT, "\"%s\" is no checkpoint: give a .gguf file, a .safetensors file or a model folder", path);
+        LS_FAIL(e, LS_INVALID_ARGUMENT,
+                "\"%s\" is no checkpoint: give a .gguf file, a .safetensors file or a model folder", path);
     LS_TRY(ls_grow(&c->files, c->n_files, &c->cap_files, sizeof *c->files, LS_MAX_FILES, "weight files", e));
     ls_weight_file *f = &c->files[c->n_files];
     LS_TRY(ls_map_open(&f->map, path, e));
     f->path = path;
     c->n_files++;
-    return gguf ? ls_gguf_parse(c, f->map.data, f->map.size, path, e) : ls_safetensors_parse(c, f->map.data, f->map.size, path, e);
+    return gguf ? ls_gguf_parse(c, f->map.data, f->map.size, path, e)
+                : ls_safetensors_parse(c, f->map.data, f->map.size, path, e);
 }
 
 ls_code ls_checkpoint_add(ls_checkpoint *c, const ls_tensor *t, const char *path, ls_error *e) {
@@ -82,7 +84,8 @@ ls_code ls_checkpoint_seal(ls_checkpoint *c, ls_error *e) {
     for (size_t i = 1; i < kept; i++) {
         const ls_entry *a = &c->entries[i - 1], *b = &c->entries[i];
         if (!strcmp(a->t.name, b->t.name))
-            LS_FAIL(e, LS_INVALID_ARGUMENT, "tensor \"%s\" occurs twice, in \"%s\" and \"%s\"; keep one of them", a->t.name, a->path, b->path);
+            LS_FAIL(e, LS_INVALID_ARGUMENT, "tensor \"%s\" occurs twice, in \"%s\" and \"%s\"; keep one of them",
+                    a->t.name, a->path, b->path);
     }
     return LS_OK;
 }
@@ -174,9 +177,11 @@ ls_code ls_checkpoint_schema_sha256(const ls_checkpoint *c, char hex[65], ls_err
     for (size_t i = 0; i < c->n; i++) {
         const ls_tensor *t = &c->entries[i].t;
         ls_str_clear(&line);
-        LS_GOTO(ls_str_printf(&line, e, "%s %s", t->name, t->format == LS_OTHER ? t->dtype : ls_format_get(t->format)->name));
+        LS_GOTO(ls_str_printf(&line, e, "%s %s", t->name,
+                              t->format == LS_OTHER ? t->dtype : ls_format_get(t->format)->name));
         if (t->format == LS_MLX_AFFINE)
-            LS_GOTO(ls_str_printf(&line, e, "/%d/%d/%s", t->mlx_bits, t->mlx_group, ls_format_get(t->scale_format)->name));
+            LS_GOTO(
+                ls_str_printf(&line, e, "/%d/%d/%s", t->mlx_bits, t->mlx_group, ls_format_get(t->scale_format)->name));
         for (int d = 0; d < t->rank; d++) LS_GOTO(ls_str_printf(&line, e, " %lld", (long long)t->shape[d]));
         LS_GOTO(ls_str_append(&line, "\n", 1, e));
         ls_sha256_update(&h, line.data, line.len);

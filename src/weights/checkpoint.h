@@ -55,8 +55,8 @@ bool ls_shape_elements(const int64_t *shape, int rank, int64_t *out);
 ls_code ls_checkpoint_create(ls_checkpoint **out, ls_error *e);
 ls_code ls_checkpoint_finish(ls_checkpoint *c, ls_error *e);
 
-/* Container readers: check |size| bytes at |data| and add their tensors, which point into |data|. |path| (arena or static)
- * is for messages. The GGUF reader also sets c->metadata. */
+/* Container readers: check |size| bytes at |data| and add their tensors, which point into |data|. |path| (arena or
+ * static) is for messages. The GGUF reader also sets c->metadata. */
 ls_code ls_safetensors_parse(ls_checkpoint *c, const uint8_t *data, size_t size, const char *path, ls_error *e);
 ls_code ls_gguf_parse(ls_checkpoint *c, const uint8_t *data, size_t size, const char *path, ls_error *e);
 
@@ -76,8 +76,8 @@ ls_code ls_gguf_config(ls_checkpoint *c, ls_error *e);
 /* Splits row |row| of a GGUF block format; the contract of ls_tensor_row_quant. */
 void ls_blocks_row_quant(const ls_tensor *t, int64_t row, uint8_t *q, float *scale, float *min);
 
-/* Reads one LS_F32, LS_F16 or LS_BF16 value from any address; rounds |x| to what such a value can hold, as a computation
- * in that dtype does after every step. */
+/* Reads one LS_F32, LS_F16 or LS_BF16 value from any address; rounds |x| to what such a value can hold, as a
+ * computation in that dtype does after every step. */
 float ls_load_float(ls_format f, const uint8_t *p);
 float ls_round_float(ls_format f, float x);
 

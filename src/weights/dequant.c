@@ -34,7 +34,8 @@ static void mlx_row_quant(const ls_tensor *t, int64_t row, uint8_t *q, float *sc
         held >>= bits;
         n_held -= (unsigned)bits;
     }
-    const uint8_t *s = (const uint8_t *)t->scales + row * groups * size, *b = (const uint8_t *)t->biases + row * groups * size;
+    const uint8_t *s = (const uint8_t *)t->scales + row * groups * size,
+                  *b = (const uint8_t *)t->biases + row * groups * size;
     for (int64_t g = 0; g < groups; g++) {
         scale[g] = ls_load_float(t->scale_format, s + g * size);
         min[g] = ls_load_float(t->scale_format, b + g * size);

@@ -1,4 +1,4 @@
-/* Hugging Face folders: config.json, generation_config.json, and the weight files an index or the folder itself lists. */
+/* Hugging Face folders: config.json, generation_config.json, and the weight files that an index or the folder lists. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -67,7 +67,8 @@ static ls_code list_index(ls_checkpoint *c, names *list, const json_t *map, cons
     json_object_foreach((json_t *)map, tensor, file) {
         const char *name = json_string_value(file);
         if (!name || !ends_with(name, ".safetensors") || strchr(name, '/'))
-            LS_FAIL(e, LS_INVALID_ARGUMENT, "\"%s\": the file of \"%.200s\" is not the name of a .safetensors file", path, tensor);
+            LS_FAIL(e, LS_INVALID_ARGUMENT, "\"%s\": the file of \"%.200s\" is not the name of a .safetensors file",
+                    path, tensor);
         bool known = false;
         for (size_t i = 0; i < list->n && !known; i++) known = !strcmp(list->at[i], name);
         if (!known) LS_TRY(add_name(c, list, name, e));
@@ -76,7 +77,8 @@ static ls_code list_index(ls_checkpoint *c, names *list, const json_t *map, cons
     return LS_OK;
 }
 
-static ls_code count_present(ls_checkpoint *c, const char *folder, const names *list, size_t *present, const char **missing, ls_error *e) {
+static ls_code count_present(ls_checkpoint *c, const char *folder, const names *list, size_t *present,
+                             const char **missing, ls_error *e) {
     *present = 0;
     for (size_t i = 0; i < list->n; i++) {
         const char *path;
@@ -101,14 +103,17 @@ static ls_code check_index(ls_checkpoint *c, const json_t *map, ls_error *e) {
     LS_TRY(ls_checkpoint_seal(c, e));
     const char *tensor;
     json_t *file;
-    json_object_foreach((json_t *)map, tensor, file)
+    json_object_foreach((json_t *)map, tensor, file) {
         if (!ls_checkpoint_entry(c, tensor))
-            LS_FAIL(e, LS_NOT_FOUND, "tensor \"%.200s\" is missing from \"%.200s\", where the index puts it", tensor, json_string_value(file));
+            LS_FAIL(e, LS_NOT_FOUND, "tensor \"%.200s\" is missing from \"%.200s\", where the index puts it", tensor,
+                    json_string_value(file));
+    }
     return LS_OK;
 }
 
 /* *used stays false when none of the index's files exist: a stale index, left over from another conversion. */
-static ls_code add_indexed(ls_checkpoint *c, const char *folder, const json_t *index, const char *path, bool *used, ls_error *e) {
+static ls_code add_indexed(ls_checkpoint *c, const char *folder, const json_t *index, const char *path, bool *used,
+                           ls_error *e) {
     const json_t *map = json_object_get(index, "weight_map");
     names list = {0};
     size_t present = 0;
@@ -117,7 +122,8 @@ static ls_code add_indexed(ls_checkpoint *c, const char *folder, const json_t *i
     if (!rc) rc = count_present(c, folder, &list, &present, &missing, e);
     *used = present > 0;
     if (!rc && present && present < list.n)
-        rc = ls_error_set(e, LS_NOT_FOUND, __FILE__, __LINE__, "\"%s\" is missing: the index names it; download it", missing);
+        rc = ls_error_set(e, LS_NOT_FOUND, __FILE__, __LINE__, "\"%s\" is missing: the index names it; download it",
+                          missing);
     if (!rc && present) rc = add_files(c, folder, &list, e);
     if (!rc && present) rc = check_index(c, map, e);
     ls_free(list.at);

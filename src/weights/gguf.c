@@ -6,7 +6,7 @@
 
 enum {
     MAX_KEYS = 1 << 16,
-    MAX_ITEMS = 1 << 22,       /* array elements of all metadata together; a vocabulary with scores and types has 3 a token */
+    MAX_ITEMS = 1 << 22, /* array elements of all metadata together; a vocabulary with scores and types has 3 a token */
     MAX_ALIGNMENT = 1 << 20,
     MAX_ARRAY_DEPTH = 4
 };
@@ -27,7 +27,8 @@ typedef struct cursor {
 
 static ls_code take(cursor *c, size_t n, const uint8_t **p, const char *what, ls_error *e) {
     if (n > c->size - c->at)
-        LS_FAIL(e, LS_DATA_LOSS, "\"%s\": %s needs %zu bytes at byte %zu, the file has %zu; it is truncated", c->path, what, n, c->at, c->size);
+        LS_FAIL(e, LS_DATA_LOSS, "\"%s\": %s needs %zu bytes at byte %zu, the file has %zu; it is truncated", c->path,
+                what, n, c->at, c->size);
     *p = c->data + c->at;
     c->at += n;
     return LS_OK;
@@ -64,10 +65,12 @@ static ls_code take_name(cursor *c, ls_arena *arena, const char **name, const ch
     size_t len = 0;
     LS_TRY(take_string(c, &s, &len, what, e));
     if (!len || len >= LS_MAX_NAME_BYTES)
-        LS_FAIL(e, LS_INVALID_ARGUMENT, "\"%s\": %s has %zu bytes; allowed are 1 to %d", c->path, what, len, LS_MAX_NAME_BYTES - 1);
+        LS_FAIL(e, LS_INVALID_ARGUMENT, "\"%s\": %s has %zu bytes; allowed are 1 to %d", c->path, what, len,
+                LS_MAX_NAME_BYTES - 1);
     for (size_t i = 0; i < len;) {
         int n = ls_utf8_decode(s + i, len - i, NULL);
-        if (!n || (unsigned char)s[i] < 32) LS_FAIL(e, LS_INVALID_ARGUMENT, "\"%s\": %s is not printable UTF-8", c->path, what);
+        if (!n || (unsigned char)s[i] < 32)
+            LS_FAIL(e, LS_INVALID_ARGUMENT, "\"%s\": %s is not printable UTF-8", c->path, what);
         i += (size_t)n;
     }
     return ls_arena_strdup(arena, name, s, len, e);
@@ -101,8 +104,10 @@ static json_t *number_value(value_type type, const uint8_t *p) {
 static ls_code read_number(cursor *c, value_type type, json_t **out, const char *key, ls_error *e) {
     const uint8_t *p = NULL;
     LS_TRY(take(c, value_bytes[type], &p, key, e));
-    bool special = (type == V_F32 && (ls_load_u32(p) & 0x7F800000) == 0x7F800000) || (type == V_F64 && (ls_load_u64(p) >> 52 & 0x7FF) == 0x7FF);
-    if (type == V_BOOL && p[0] > 1) LS_FAIL(e, LS_INVALID_ARGUMENT, "\"%s\": key \"%s\": a boolean is %u; allowed are 0 and 1", c->path, key, p[0]);
+    bool special = (type == V_F32 && (ls_load_u32(p) & 0x7F800000) == 0x7F800000) ||
+                   (type == V_F64 && (ls_load_u64(p) >> 52 & 0x7FF) == 0x7FF);
+    if (type == V_BOOL && p[0] > 1)
+        LS_FAIL(e, LS_INVALID_ARGUMENT, "\"%s\": key \"%s\": a boolean is %u; allowed are 0 and 1", c->path, key, p[0]);
     *out = special ? json_null() : number_value(type, p);
     return LS_OK;
 }
@@ -114,19 +119,25 @@ static ls_code read_array(cursor *c, json_t **out, const char *key, int depth, l
     uint64_t n = 0;
     LS_TRY(take_u32(c, &type, key, e));
     LS_TRY(take_u64(c, &n, key, e));
-    if (type >= V_COUNT) LS_FAIL(e, LS_INVALID_ARGUMENT, "\"%s\": key \"%s\": unknown element type %u", c->path, key, type);
-    if (depth >= MAX_ARRAY_DEPTH) LS_FAIL(e, LS_INVALID_ARGUMENT, "\"%s\": key \"%s\": arrays nest deeper than %d", c->path, key, MAX_ARRAY_DEPTH);
+    if (type >= V_COUNT)
+        LS_FAIL(e, LS_INVALID_ARGUMENT, "\"%s\": key \"%s\": unknown element type %u", c->path, key, type);
+    if (depth >= MAX_ARRAY_DEPTH)
+        LS_FAIL(e, LS_INVALID_ARGUMENT, "\"%s\": key \"%s\": arrays nest deeper than %d", c->path, key,
+                MAX_ARRAY_DEPTH);
     if (n > (c->size - c->at) / value_bytes[type])
-        LS_FAIL(e, LS_DATA_LOSS, "\"%s\": key \"%s\": %llu elements do not fit the file's %zu bytes", c->path, key, (unsigned long long)n, c->size);
+        LS_FAIL(e, LS_DATA_LOSS, "\"%s\": key \"%s\": %llu elements do not fit the file's %zu bytes", c->path, key,
+                (unsigned long long)n, c->size);
     if (n > MAX_ITEMS - c->items)
-        LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "\"%s\": key \"%s\": metadata arrays have more than %d elements", c->path, key, MAX_ITEMS);
+        LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "\"%s\": key \"%s\": metadata arrays have more than %d elements", c->path,
+                key, MAX_ITEMS);
     c->items += (size_t)n;
     json_t *array = json_array();
     ls_code rc = LS_OK;
     for (uint64_t i = 0; array && !rc && i < n; i++) {
         json_t *v = NULL;
         rc = read_value(c, type, &v, key, depth + 1, e);
-        if (!rc && json_array_append_new(array, v)) rc = ls_error_set(e, LS_RESOURCE_EXHAUSTED, __FILE__, __LINE__, "key \"%s\": out of memory", key);
+        if (!rc && json_array_append_new(array, v))
+            rc = ls_error_set(e, LS_RESOURCE_EXHAUSTED, __FILE__, __LINE__, "key \"%s\": out of memory", key);
     }
     if (rc) json_decref(array);
     else *out = array;
@@ -135,7 +146,8 @@ static ls_code read_array(cursor *c, json_t **out, const char *key, int depth, l
 
 static ls_code read_value(cursor *c, uint32_t type, json_t **out, const char *key, int depth, ls_error *e) {
     *out = NULL;
-    if (type >= V_COUNT) LS_FAIL(e, LS_INVALID_ARGUMENT, "\"%s\": key \"%s\": unknown value type %u", c->path, key, type);
+    if (type >= V_COUNT)
+        LS_FAIL(e, LS_INVALID_ARGUMENT, "\"%s\": key \"%s\": unknown value type %u", c->path, key, type);
     if (type == V_ARRAY) {
         LS_TRY(read_array(c, out, key, depth, e));
     } else if (type == V_STRING) {
@@ -152,7 +164,8 @@ static ls_code read_value(cursor *c, uint32_t type, json_t **out, const char *ke
 
 static ls_code read_metadata(ls_checkpoint *cp, cursor *c, uint64_t n_keys, ls_error *e) {
     if (n_keys > MAX_KEYS || n_keys > (c->size - c->at) / 13)
-        LS_FAIL(e, LS_INVALID_ARGUMENT, "\"%s\": %llu metadata keys do not fit the file (at most %d are read)", c->path, (unsigned long long)n_keys, MAX_KEYS);
+        LS_FAIL(e, LS_INVALID_ARGUMENT, "\"%s\": %llu metadata keys do not fit the file (at most %d are read)", c->path,
+                (unsigned long long)n_keys, MAX_KEYS);
     cp->metadata = json_object();
     if (!cp->metadata) LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "\"%s\": out of memory", c->path);
     for (uint64_t i = 0; i < n_keys; i++) {
@@ -160,10 +173,12 @@ static ls_code read_metadata(ls_checkpoint *cp, cursor *c, uint64_t n_keys, ls_e
         uint32_t type = 0;
         json_t *v = NULL;
         LS_TRY(take_name(c, cp->arena, &key, "a metadata key", e));
-        if (json_object_get(cp->metadata, key)) LS_FAIL(e, LS_INVALID_ARGUMENT, "\"%s\": key \"%s\" occurs twice", c->path, key);
+        if (json_object_get(cp->metadata, key))
+            LS_FAIL(e, LS_INVALID_ARGUMENT, "\"%s\": key \"%s\" occurs twice", c->path, key);
         LS_TRY(take_u32(c, &type, key, e));
         LS_TRY(read_value(c, type, &v, key, 0, e));
-        if (json_object_set_new(cp->metadata, key, v)) LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "\"%s\": key \"%s\": out of memory", c->path, key);
+        if (json_object_set_new(cp->metadata, key, v))
+            LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "\"%s\": key \"%s\": out of memory", c->path, key);
     }
     return LS_OK;
 }
@@ -175,17 +190,20 @@ static const struct {
     const char *name;
     ls_format format;
 } tensor_types[] = {
-    [0] = {"F32", LS_F32},      [1] = {"F16", LS_F16},      [2] = {"Q4_0", LS_Q4_0},    [3] = {"Q4_1", LS_Q4_1},
-    [4] = {"Q4_2", LS_OTHER},   [5] = {"Q4_3", LS_OTHER},   [6] = {"Q5_0", LS_Q5_0},    [7] = {"Q5_1", LS_Q5_1},
-    [8] = {"Q8_0", LS_Q8_0},    [9] = {"Q8_1", LS_OTHER},   [10] = {"Q2_K", LS_Q2_K},   [11] = {"Q3_K", LS_Q3_K},
-    [12] = {"Q4_K", LS_Q4_K},   [13] = {"Q5_K", LS_Q5_K},   [14] = {"Q6_K", LS_Q6_K},   [15] = {"Q8_K", LS_OTHER},
-    [16] = {"IQ2_XXS", LS_OTHER}, [17] = {"IQ2_XS", LS_OTHER}, [18] = {"IQ3_XXS", LS_OTHER}, [19] = {"IQ1_S", LS_OTHER},
-    [20] = {"IQ4_NL", LS_IQ4_NL}, [21] = {"IQ3_S", LS_OTHER}, [22] = {"IQ2_S", LS_OTHER}, [23] = {"IQ4_XS", LS_OTHER},
-    [24] = {"I8", LS_OTHER},    [25] = {"I16", LS_OTHER},   [26] = {"I32", LS_OTHER},   [27] = {"I64", LS_OTHER},
-    [28] = {"F64", LS_OTHER},   [29] = {"IQ1_M", LS_OTHER}, [30] = {"BF16", LS_BF16},   [31] = {"type 31", LS_OTHER},
-    [32] = {"type 32", LS_OTHER}, [33] = {"type 33", LS_OTHER}, [34] = {"TQ1_0", LS_OTHER}, [35] = {"TQ2_0", LS_OTHER},
-    [36] = {"type 36", LS_OTHER}, [37] = {"type 37", LS_OTHER}, [38] = {"type 38", LS_OTHER}, [39] = {"MXFP4", LS_OTHER},
-    [40] = {"NVFP4", LS_OTHER}, [41] = {"Q1_0", LS_OTHER},
+    [0] = {"F32", LS_F32},        [1] = {"F16", LS_F16},        [2] = {"Q4_0", LS_Q4_0},
+    [3] = {"Q4_1", LS_Q4_1},      [4] = {"Q4_2", LS_OTHER},     [5] = {"Q4_3", LS_OTHER},
+    [6] = {"Q5_0", LS_Q5_0},      [7] = {"Q5_1", LS_Q5_1},      [8] = {"Q8_0", LS_Q8_0},
+    [9] = {"Q8_1", LS_OTHER},     [10] = {"Q2_K", LS_Q2_K},     [11] = {"Q3_K", LS_Q3_K},
+    [12] = {"Q4_K", LS_Q4_K},     [13] = {"Q5_K", LS_Q5_K},     [14] = {"Q6_K", LS_Q6_K},
+    [15] = {"Q8_K", LS_OTHER},    [16] = {"IQ2_XXS", LS_OTHER}, [17] = {"IQ2_XS", LS_OTHER},
+    [18] = {"IQ3_XXS", LS_OTHER}, [19] = {"IQ1_S", LS_OTHER},   [20] = {"IQ4_NL", LS_IQ4_NL},
+    [21] = {"IQ3_S", LS_OTHER},   [22] = {"IQ2_S", LS_OTHER},   [23] = {"IQ4_XS", LS_OTHER},
+    [24] = {"I8", LS_OTHER},      [25] = {"I16", LS_OTHER},     [26] = {"I32", LS_OTHER},
+    [27] = {"I64", LS_OTHER},     [28] = {"F64", LS_OTHER},     [29] = {"IQ1_M", LS_OTHER},
+    [30] = {"BF16", LS_BF16},     [31] = {"type 31", LS_OTHER}, [32] = {"type 32", LS_OTHER},
+    [33] = {"type 33", LS_OTHER}, [34] = {"TQ1_0", LS_OTHER},   [35] = {"TQ2_0", LS_OTHER},
+    [36] = {"type 36", LS_OTHER}, [37] = {"type 37", LS_OTHER}, [38] = {"type 38", LS_OTHER},
+    [39] = {"MXFP4", LS_OTHER},   [40] = {"NVFP4", LS_OTHER},   [41] = {"Q1_0", LS_OTHER},
 };
 
 /* A tensor as the file lists it. */
@@ -199,8 +217,10 @@ static ls_code read_type(ls_tensor *t, uint32_t type, ls_error *e) {
     t->dtype = known ? tensor_types[type].name : "an unknown type";
     t->format = known ? tensor_types[type].format : LS_OTHER;
     if (t->format == LS_OTHER)
-        LS_FAIL(e, LS_UNIMPLEMENTED, "tensor \"%s\": type %u (%s) is not supported; requantise the file to Q4_K, Q8_0, F16 or another of F32 F16 "
-                "BF16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K to Q6_K IQ4_NL", t->name, type, t->dtype);
+        LS_FAIL(e, LS_UNIMPLEMENTED,
+                "tensor \"%s\": type %u (%s) is not supported; requantise the file to one of F32 F16 BF16 Q4_0 Q4_1 "
+                "Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_NL",
+                t->name, type, t->dtype);
     return LS_OK;
 }
 
@@ -224,9 +244,12 @@ static ls_code read_info(cursor *c, ls_arena *arena, info *out, ls_error *e) {
     const ls_format_info *f = ls_format_get(t->format);
     int64_t n, in = rank ? t->shape[rank - 1] : 1;
     if (!ls_shape_elements(t->shape, t->rank, &n) || n > INT64_MAX / 8)
-        LS_FAIL(e, LS_INVALID_ARGUMENT, "tensor \"%s\": its dimensions multiply to more than the address space holds", t->name);
+        LS_FAIL(e, LS_INVALID_ARGUMENT, "tensor \"%s\": its dimensions multiply to more than the address space holds",
+                t->name);
     if (in % f->block)
-        LS_FAIL(e, LS_INVALID_ARGUMENT, "tensor \"%s\": a row of %lld weights is not a multiple of the %d in a %s block", t->name, (long long)in, f->block, f->name);
+        LS_FAIL(e, LS_INVALID_ARGUMENT,
+                "tensor \"%s\": a row of %lld weights is not a multiple of the %d in a %s block", t->name,
+                (long long)in, f->block, f->name);
     t->bytes = (size_t)(n / f->block) * (size_t)f->block_bytes;
     return LS_OK;
 }
@@ -245,11 +268,14 @@ static ls_code place_tensors(info *infos, size_t n, const cursor *c, size_t alig
         ls_tensor *t = &infos[i].t;
         uint64_t offset = infos[i].offset;
         if (offset % alignment)
-            LS_FAIL(e, LS_INVALID_ARGUMENT, "tensor \"%s\": offset %llu is not a multiple of the alignment %zu", t->name, (unsigned long long)offset, alignment);
+            LS_FAIL(e, LS_INVALID_ARGUMENT, "tensor \"%s\": offset %llu is not a multiple of the alignment %zu",
+                    t->name, (unsigned long long)offset, alignment);
         if (!t->bytes) continue;
         if (offset > size || t->bytes > size - offset)
-            LS_FAIL(e, LS_DATA_LOSS, "tensor \"%s\" needs %zu bytes at offset %llu, but \"%s\" has %zu bytes of data; the file is truncated", t->name,
-                    t->bytes, (unsigned long long)offset, c->path, size);
+            LS_FAIL(
+                e, LS_DATA_LOSS,
+                "tensor \"%s\" needs %zu bytes at offset %llu, but \"%s\" has %zu bytes of data; the file is truncated",
+                t->name, t->bytes, (unsigned long long)offset, c->path, size);
         if (offset < end) LS_FAIL(e, LS_INVALID_ARGUMENT, "tensor \"%s\" overlaps the tensor before it", t->name);
         end = offset + t->bytes;
         t->data = c->data + start + offset;
@@ -269,13 +295,15 @@ static ls_code add_split(ls_checkpoint *cp, const ls_tensor *t, const char *patt
         for (int i = 0; i < one.rank; i++) one.shape[i] = t->shape[i + 1];
         one.bytes = t->bytes / (size_t)heads;
         one.data = t->data ? (const uint8_t *)t->data + (size_t)h * one.bytes : NULL;
-        LS_TRY(ls_arena_printf(cp->arena, &one.name, e, "%.*s%lld%s", (int)(mark - pattern), pattern, (long long)h, mark + 2));
+        LS_TRY(ls_arena_printf(cp->arena, &one.name, e, "%.*s%lld%s", (int)(mark - pattern), pattern, (long long)h,
+                               mark + 2));
         LS_TRY(ls_checkpoint_add(cp, &one, path, e));
     }
     return LS_OK;
 }
 
-static ls_code add_tensors(ls_checkpoint *cp, info *infos, size_t n, const ls_gguf_arch *arch, const char *path, ls_error *e) {
+static ls_code add_tensors(ls_checkpoint *cp, info *infos, size_t n, const ls_gguf_arch *arch, const char *path,
+                           ls_error *e) {
     for (size_t i = 0; i < n; i++) {
         ls_tensor t = infos[i].t;
         char name[LS_MAX_NAME_BYTES];
@@ -296,9 +324,11 @@ static ls_code add_tensors(ls_checkpoint *cp, info *infos, size_t n, const ls_gg
     return LS_OK;
 }
 
-static ls_code read_tensors(ls_checkpoint *cp, cursor *c, uint64_t n, size_t alignment, const ls_gguf_arch *arch, ls_error *e) {
+static ls_code read_tensors(ls_checkpoint *cp, cursor *c, uint64_t n, size_t alignment, const ls_gguf_arch *arch,
+                            ls_error *e) {
     if (n > LS_MAX_TENSORS || n > (c->size - c->at) / 25)
-        LS_FAIL(e, LS_INVALID_ARGUMENT, "\"%s\": %llu tensors do not fit the file (at most %d are read)", c->path, (unsigned long long)n, LS_MAX_TENSORS);
+        LS_FAIL(e, LS_INVALID_ARGUMENT, "\"%s\": %llu tensors do not fit the file (at most %d are read)", c->path,
+                (unsigned long long)n, LS_MAX_TENSORS);
     info *infos = NULL; /* grows as infos are read: a count alone buys no memory */
     size_t cap = 0;
     ls_code rc = LS_OK;
@@ -320,22 +350,29 @@ static ls_code read_preamble(cursor *c, uint64_t *n_tensors, uint64_t *n_keys, l
     const uint8_t *magic = NULL;
     uint32_t version = 0;
     LS_TRY(take(c, 4, &magic, "the magic", e));
-    if (memcmp(magic, "GGUF", 4)) LS_FAIL(e, LS_INVALID_ARGUMENT, "\"%s\" does not begin with \"GGUF\"; not a GGUF file", c->path);
+    if (memcmp(magic, "GGUF", 4))
+        LS_FAIL(e, LS_INVALID_ARGUMENT, "\"%s\" does not begin with \"GGUF\"; not a GGUF file", c->path);
     LS_TRY(take_u32(c, &version, "the version", e));
-    if (version == 0x02000000 || version == 0x03000000) LS_FAIL(e, LS_UNIMPLEMENTED, "\"%s\" is a big-endian GGUF file; convert it to little-endian", c->path);
-    if (version != 2 && version != 3) LS_FAIL(e, LS_UNIMPLEMENTED, "\"%s\" is GGUF version %u; supported are 2 and 3", c->path, version);
+    if (version == 0x02000000 || version == 0x03000000)
+        LS_FAIL(e, LS_UNIMPLEMENTED, "\"%s\" is a big-endian GGUF file; convert it to little-endian", c->path);
+    if (version != 2 && version != 3)
+        LS_FAIL(e, LS_UNIMPLEMENTED, "\"%s\" is GGUF version %u; supported are 2 and 3", c->path, version);
     LS_TRY(take_u64(c, n_tensors, "the tensor count", e));
     return take_u64(c, n_keys, "the key count", e);
 }
 
-static ls_code check_settings(const ls_checkpoint *cp, const char *path, int64_t *alignment, const ls_gguf_arch **arch, ls_error *e) {
+static ls_code check_settings(const ls_checkpoint *cp, const char *path, int64_t *alignment, const ls_gguf_arch **arch,
+                              ls_error *e) {
     int64_t parts = 1;
     const char *name = NULL;
     *alignment = 32;
     LS_TRY(ls_json_get_int(cp->metadata, "general.alignment", 8, MAX_ALIGNMENT, alignment, e));
-    if (*alignment & (*alignment - 1)) LS_FAIL(e, LS_INVALID_ARGUMENT, "\"%s\": alignment %lld is not a power of two", path, (long long)*alignment);
+    if (*alignment & (*alignment - 1))
+        LS_FAIL(e, LS_INVALID_ARGUMENT, "\"%s\": alignment %lld is not a power of two", path, (long long)*alignment);
     LS_TRY(ls_json_get_int(cp->metadata, "split.count", 0, 1 << 16, &parts, e));
-    if (parts > 1) LS_FAIL(e, LS_UNIMPLEMENTED, "\"%s\" is one of %lld parts of a split GGUF; merge them into one file first", path, (long long)parts);
+    if (parts > 1)
+        LS_FAIL(e, LS_UNIMPLEMENTED, "\"%s\" is one of %lld parts of a split GGUF; merge them into one file first",
+                path, (long long)parts);
     LS_TRY(ls_json_get_str(cp->metadata, "general.architecture", &name, e));
     if (!name) LS_FAIL(e, LS_INVALID_ARGUMENT, "\"%s\": key \"general.architecture\" is missing", path);
     *arch = ls_gguf_arch_find(name);

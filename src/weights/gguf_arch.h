@@ -29,8 +29,8 @@ typedef struct ls_gguf_arch {
 /* NULL when not supported. */
 const ls_gguf_arch *ls_gguf_arch_find(const char *name);
 
-/* Hugging Face name of GGUF tensor |name|, in |out|; a name without a translation is kept. *split is set when the tensor
- * stacks one tensor per head along its first axis: |out| then has one "%d" for the head. */
+/* Hugging Face name of GGUF tensor |name|, in |out|; a name without a translation is kept. *split is set when the
+ * tensor stacks one tensor per head along its first axis: |out| then has one "%d" for the head. */
 ls_code ls_gguf_name(const ls_gguf_arch *arch, const char *name, char out[LS_MAX_NAME_BYTES], bool *split, ls_error *e);
 
 #endif

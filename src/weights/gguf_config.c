@@ -72,7 +72,8 @@ static ls_code meta_uniform(const translation *x, const char *key, int64_t *out,
     json_array_foreach((json_t *)v, i, item) {
         json_int_t n = json_is_integer(item) ? json_integer_value(item) : -1;
         if (n < 0 || n > INT32_MAX || (i && n != *out))
-            LS_FAIL(e, LS_UNIMPLEMENTED, "key \"%s.%s\" differs between layers; only equal layers are supported", x->arch->name, key);
+            LS_FAIL(e, LS_UNIMPLEMENTED, "key \"%s.%s\" differs between layers; only equal layers are supported",
+                    x->arch->name, key);
         *out = n;
     }
     return LS_OK;
@@ -84,7 +85,8 @@ static ls_code need(const translation *x, const char *key, int64_t v, ls_error *
 }
 
 static ls_code put_identity(const translation *x, ls_error *e) {
-    bool moe = !strcmp(x->arch->name, "llama") && meta(x, "expert_count") && json_integer_value(meta(x, "expert_count")) > 0;
+    bool moe =
+        !strcmp(x->arch->name, "llama") && meta(x, "expert_count") && json_integer_value(meta(x, "expert_count")) > 0;
     json_t *list = json_array();
     if (!list || json_array_append_new(list, json_string(moe ? "MixtralForCausalLM" : x->arch->class_name))) {
         json_decref(list);
@@ -117,7 +119,8 @@ static ls_code put_sizes(translation *x, ls_error *e) {
     int64_t value_dim = x->head_dim;
     LS_TRY(meta_int(x, "attention.value_length", &value_dim, e));
     if (value_dim != x->head_dim)
-        LS_FAIL(e, LS_UNIMPLEMENTED, "keys of %lld and values of %lld columns a head; only equal sizes are supported", (long long)x->head_dim, (long long)value_dim);
+        LS_FAIL(e, LS_UNIMPLEMENTED, "keys of %lld and values of %lld columns a head; only equal sizes are supported",
+                (long long)x->head_dim, (long long)value_dim);
     LS_TRY(need(x, "attention.key_length", x->head_dim, e));
     LS_TRY(put_int(x->config, "num_hidden_layers", x->layers, e));
     LS_TRY(put_int(x->config, "hidden_size", x->hidden, e));
@@ -175,7 +178,8 @@ static ls_code put_reals(const translation *x, ls_error *e) {
 }
 
 static ls_code put_biases(const translation *x, ls_error *e) {
-    bool qkv = has_tensor(x, "model.layers.0.self_attn.q_proj.bias"), out = has_tensor(x, "model.layers.0.self_attn.o_proj.bias");
+    bool qkv = has_tensor(x, "model.layers.0.self_attn.q_proj.bias"),
+         out = has_tensor(x, "model.layers.0.self_attn.o_proj.bias");
     bool mlp = has_tensor(x, "model.layers.0.mlp.up_proj.bias");
     LS_TRY(put_bool(x->config, "attention_bias", qkv, e));
     LS_TRY(put_bool(x->config, "attention_out_bias", out, e));
@@ -249,7 +253,8 @@ static ls_code fill_scaling(const translation *x, json_t *scaling, ls_error *e) 
     LS_TRY(put(scaling, "rope_type", json_string(type), e));
     LS_TRY(meta_int(x, "rope.scaling.original_context_length", &original, e));
     if (original) LS_TRY(put_int(scaling, "original_max_position_embeddings", original, e));
-    if (original && !strcmp(x->arch->name, "phi3")) LS_TRY(put_int(x->config, "original_max_position_embeddings", original, e));
+    if (original && !strcmp(x->arch->name, "phi3"))
+        LS_TRY(put_int(x->config, "original_max_position_embeddings", original, e));
     LS_TRY(copy_scaling(x, scaling, "factor", "factor", e));
     LS_TRY(put_amplitude(x, scaling, type, e));
     LS_TRY(copy_scaling(x, scaling, "yarn_beta_fast", "beta_fast", e));
@@ -262,7 +267,8 @@ static ls_code fill_scaling(const translation *x, json_t *scaling, ls_error *e) 
 static ls_code put_rope(const translation *x, ls_error *e) {
     int64_t rotary = x->head_dim;
     LS_TRY(meta_int(x, "rope.dimension_count", &rotary, e));
-    if (rotary < x->head_dim) LS_TRY(put(x->config, "partial_rotary_factor", json_real((double)rotary / (double)x->head_dim), e));
+    if (rotary < x->head_dim)
+        LS_TRY(put(x->config, "partial_rotary_factor", json_real((double)rotary / (double)x->head_dim), e));
     json_t *scaling = json_object();
     if (!scaling) LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "config: out of memory");
     ls_code rc = fill_scaling(x, scaling, e);
@@ -276,7 +282,8 @@ static ls_code put_rope(const translation *x, ls_error *e) {
 static ls_code put_window(const translation *x, ls_error *e) {
     int64_t window = 0, pattern = x->arch->window_pattern;
     LS_TRY(meta_int(x, "attention.sliding_window", &window, e));
-    if (json_is_integer(meta(x, "attention.sliding_window_pattern"))) LS_TRY(meta_int(x, "attention.sliding_window_pattern", &pattern, e));
+    if (json_is_integer(meta(x, "attention.sliding_window_pattern")))
+        LS_TRY(meta_int(x, "attention.sliding_window_pattern", &pattern, e));
     if (!window) return LS_OK;
     LS_TRY(put_int(x->config, "sliding_window", window, e));
     return pattern ? put_int(x->config, "sliding_window_pattern", pattern, e) : LS_OK;
@@ -294,8 +301,8 @@ static ls_code put_gemma(const translation *x, ls_error *e) {
     return LS_OK;
 }
 
-/* GGUF stores scale_depth / sqrt(layers) and hidden_size / dim_model_base; files older than these keys are MiniCPM 1 and
- * 2, which use 12, 1.4 and 256. */
+/* GGUF stores scale_depth / sqrt(layers) and hidden_size / dim_model_base; files older than these keys are MiniCPM 1
+ * and 2, which use 12, 1.4 and 256. */
 static ls_code put_minicpm(const translation *x, ls_error *e) {
     double residual = 0, logit = 0;
     bool has_residual = false, has_logit = false;
@@ -304,7 +311,8 @@ static ls_code put_minicpm(const translation *x, ls_error *e) {
     LS_TRY(meta_real(x, "logit_scale", &logit, &has_logit, e));
     double depth = has_residual ? residual * sqrt((double)x->layers) : 1.4;
     double base = has_logit && logit > 0 ? (double)x->hidden / logit : 256;
-    if (!(base >= 1 && base <= 1e9)) LS_FAIL(e, LS_OUT_OF_RANGE, "GGUF key \"minicpm.logit_scale\" is %g, which no hidden size gives", logit);
+    if (!(base >= 1 && base <= 1e9))
+        LS_FAIL(e, LS_OUT_OF_RANGE, "GGUF key \"minicpm.logit_scale\" is %g, which no hidden size gives", logit);
     if (!json_object_get(x->config, "scale_emb")) LS_TRY(put(x->config, "scale_emb", json_real(12), e));
     LS_TRY(put(x->config, "scale_depth", json_real(shortest(depth)), e));
     return put_int(x->config, "dim_model_base", (int64_t)llround(base), e);
@@ -355,7 +363,8 @@ static ls_code put_experts(const translation *x, ls_error *e) {
     if (!strcmp(x->arch->name, "olmoe") && !json_object_get(x->config, "intermediate_size") && inner)
         LS_TRY(put_int(x->config, "intermediate_size", inner, e));
     LS_TRY(put_int(x->config, "decoder_sparse_step", 1, e));
-    return put_bool(x->config, "norm_topk_prob", !strcmp(x->arch->name, "qwen3moe") || !strcmp(x->arch->name, "llama"), e);
+    return put_bool(x->config, "norm_topk_prob", !strcmp(x->arch->name, "qwen3moe") || !strcmp(x->arch->name, "llama"),
+                    e);
 }
 
 /* ---- Token ids ------------------------------------------------------------------------------------------------- */
@@ -370,7 +379,8 @@ static ls_code put_token(const translation *x, const char *from, const char *to,
 
 /* Generation stops at the end of the text, of a turn and of a message. */
 static ls_code put_stops(const translation *x, ls_error *e) {
-    static const char *const keys[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"};
+    static const char *const keys[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
+                                       "tokenizer.ggml.eom_token_id"};
     json_t *list = json_array();
     ls_code rc = LS_OK;
     int64_t seen[3] = {-1, -1, -1};

@@ -99,7 +99,8 @@ static const char *lookup(const ls_gguf_rename *table, const char *stem, size_t 
 }
 
 /* |name| is "blk.<layer>.<stem>.<end>" or "<stem>.<end>", the end being "weight" or "bias". */
-ls_code ls_gguf_name(const ls_gguf_arch *arch, const char *name, char out[LS_MAX_NAME_BYTES], bool *split, ls_error *e) {
+ls_code ls_gguf_name(const ls_gguf_arch *arch, const char *name, char out[LS_MAX_NAME_BYTES], bool *split,
+                     ls_error *e) {
     const char *stem = name, *end = strrchr(name, '.'), *hf = NULL;
     int layer = -1, used = 0;
     if (sscanf(name, "blk.%5d.%n", &layer, &used) == 1 && used) stem = name + used;
@@ -112,6 +113,7 @@ ls_code ls_gguf_name(const ls_gguf_arch *arch, const char *name, char out[LS_MAX
     int n = !hf           ? snprintf(out, LS_MAX_NAME_BYTES, "%s", name)
             : stem > name ? snprintf(out, LS_MAX_NAME_BYTES, "%s.%d.%s%s", blocks, layer, hf, end)
                           : snprintf(out, LS_MAX_NAME_BYTES, "%s%s", hf, end);
-    if (n < 0 || n >= LS_MAX_NAME_BYTES) LS_FAIL(e, LS_INVALID_ARGUMENT, "tensor \"%.100s...\": its name is too long", name);
+    if (n < 0 || n >= LS_MAX_NAME_BYTES)
+        LS_FAIL(e, LS_INVALID_ARGUMENT, "tensor \"%.100s...\": its name is too long", name);
     return LS_OK;
 }

@@ -1,5 +1,6 @@
 /* MLX affine quantisation: joins "<module>.weight" (packed u32), ".scales" and ".biases" into one tensor, guided by the
  * config's "quantization" (or "quantization_config") with its per-module overrides. */
+#include <stdio.h>
 #include <string.h>
 
 #include "weights/checkpoint.h"
@@ -14,11 +15,13 @@ static ls_code read_affine(const json_t *from, const char *module, affine *a, ls
     const char *mode = "affine";
     LS_TRY(ls_json_get_str(from, "mode", &mode, e));
     if (strcmp(mode, "affine"))
-        LS_FAIL(e, LS_UNIMPLEMENTED, "module \"%s\": quantization mode \"%.40s\" is not supported; \"affine\" is", module, mode);
+        LS_FAIL(e, LS_UNIMPLEMENTED, "module \"%s\": quantization mode \"%.40s\" is not supported; \"affine\" is",
+                module, mode);
     bool bits_ok = a->bits == 2 || a->bits == 3 || a->bits == 4 || a->bits == 6 || a->bits == 8;
     bool group_ok = a->group == 32 || a->group == 64 || a->group == 128;
     if (!bits_ok || !group_ok)
-        LS_FAIL(e, LS_UNIMPLEMENTED, "module \"%s\": %lld bits in groups of %lld; supported are 2, 3, 4, 6, 8 bits in groups of 32, 64, 128",
+        LS_FAIL(e, LS_UNIMPLEMENTED,
+                "module \"%s\": %lld bits in groups of %lld; supported are 2, 3, 4, 6, 8 bits in groups of 32, 64, 128",
                 module, (long long)a->bits, (long long)a->group);
     return LS_OK;
 }
@@ -26,19 +29,26 @@ static ls_code read_affine(const json_t *from, const char *module, affine *a, ls
 static bool is_half_or_f32(ls_format f) { return f == LS_F16 || f == LS_BF16 || f == LS_F32; }
 
 /* Shape rules: packed [..., out, in * bits / 32], scales and biases [..., out, in / group]. */
-static ls_code check_parts(const ls_tensor *w, const ls_tensor *s, const ls_tensor *b, const affine *a, int64_t *in, ls_error *e) {
+static ls_code check_parts(const ls_tensor *w, const ls_tensor *s, const ls_tensor *b, const affine *a, int64_t *in,
+                           ls_error *e) {
     if (!is_half_or_f32(s->format) || b->format != s->format)
-        LS_FAIL(e, LS_UNIMPLEMENTED, "tensor \"%s\": scales are %s and biases %s; both must be F16, BF16 or F32 alike", w->name, s->dtype, b->dtype);
+        LS_FAIL(e, LS_UNIMPLEMENTED, "tensor \"%s\": scales are %s and biases %s; both must be F16, BF16 or F32 alike",
+                w->name, s->dtype, b->dtype);
     bool same = w->rank >= 2 && s->rank == w->rank && b->rank == w->rank;
     for (int i = 0; same && i < w->rank; i++)
         same = s->shape[i] == b->shape[i] && (i == w->rank - 1 || s->shape[i] == w->shape[i]);
-    if (!same) LS_FAIL(e, LS_INVALID_ARGUMENT, "tensor \"%s\": the shapes of its scales and biases do not fit it", w->name);
+    if (!same)
+        LS_FAIL(e, LS_INVALID_ARGUMENT, "tensor \"%s\": the shapes of its scales and biases do not fit it", w->name);
     int64_t words = w->shape[w->rank - 1], groups = s->shape[w->rank - 1];
-    if (groups > INT64_MAX / a->group) LS_FAIL(e, LS_INVALID_ARGUMENT, "tensor \"%s\": %lld groups are too many", w->name, (long long)groups);
+    if (groups > INT64_MAX / a->group)
+        LS_FAIL(e, LS_INVALID_ARGUMENT, "tensor \"%s\": %lld groups are too many", w->name, (long long)groups);
     *in = groups * a->group;
     if (words > INT64_MAX / 32 || *in > INT64_MAX / a->bits || words * 32 != *in * a->bits)
-        LS_FAIL(e, LS_INVALID_ARGUMENT, "tensor \"%s\": %lld words a row do not hold %lld groups of %lld weights of %lld bits; check the config's "
-                "\"quantization\"", w->name, (long long)words, (long long)groups, (long long)a->group, (long long)a->bits);
+        LS_FAIL(
+            e, LS_INVALID_ARGUMENT,
+            "tensor \"%s\": %lld words a row do not hold %lld groups of %lld weights of %lld bits; check the config's "
+            "\"quantization\"",
+            w->name, (long long)words, (long long)groups, (long long)a->group, (long long)a->bits);
     return LS_OK;
 }
 
@@ -64,7 +74,8 @@ static ls_code module_affine(const json_t *q, const char *module, affine *a, boo
     *quantised = !json_is_false(own);
     if (!*quantised) return LS_OK;
     if (own && !json_is_object(own) && !json_is_true(own))
-        LS_FAIL(e, LS_INVALID_ARGUMENT, "config \"quantization\": the entry of \"%s\" is neither an object nor a boolean", module);
+        LS_FAIL(e, LS_INVALID_ARGUMENT,
+                "config \"quantization\": the entry of \"%s\" is neither an object nor a boolean", module);
     *a = (affine){4, 64};
     LS_TRY(read_affine(q, module, a, e));
     return json_is_object(own) ? read_affine(own, module, a, e) : LS_OK;
@@ -75,26 +86,31 @@ static ls_code fold_module(ls_checkpoint *c, const json_t *q, ls_entry *w, ls_er
     size_t len = strlen(w->t.name) - strlen(".weight");
     memcpy(module, w->t.name, len);
     module[len] = 0;
-    memcpy(name, module, len);
-    strcpy(name + len, ".scales");
+    snprintf(name, sizeof name, "%s.scales", module);
     ls_entry *s = ls_checkpoint_entry(c, name);
     if (!s) return LS_OK;
-    strcpy(name + len, ".biases");
+    snprintf(name, sizeof name, "%s.biases", module);
     ls_entry *b = ls_checkpoint_entry(c, name);
-    if (!q) LS_FAIL(e, LS_INVALID_ARGUMENT, "tensor \"%s\" is packed, but the config has no \"quantization\" with bits and group_size", w->t.name);
+    if (!q)
+        LS_FAIL(e, LS_INVALID_ARGUMENT,
+                "tensor \"%s\" is packed, but the config has no \"quantization\" with bits and group_size", w->t.name);
     affine a = {0, 0};
     bool quantised = true;
     LS_TRY(module_affine(q, module, &a, &quantised, e));
-    if (!quantised) LS_FAIL(e, LS_INVALID_ARGUMENT, "tensor \"%s\" has scales, but the config says that it is not quantised", w->t.name);
+    if (!quantised)
+        LS_FAIL(e, LS_INVALID_ARGUMENT, "tensor \"%s\" has scales, but the config says that it is not quantised",
+                w->t.name);
     if (!b) LS_FAIL(e, LS_NOT_FOUND, "tensor \"%s\" is missing: \"%s\" has scales", name, w->t.name);
     return fold_one(w, s, b, &a, e);
 }
 
-/* "...switch_mlp.gate_proj.weight" is named as the stacked experts of a GGUF file are: "...experts.gate_proj.weight". */
+/* Stacked experts are named as those of a GGUF file: "...switch_mlp.up_proj.weight" -> "...experts.up_proj.weight". */
 static ls_code rename_experts(ls_checkpoint *c, ls_tensor *t, ls_error *e) {
     static const char old[] = ".switch_mlp.";
     const char *at = strstr(t->name, old);
-    return at ? ls_arena_printf(c->arena, &t->name, e, "%.*s.experts.%s", (int)(at - t->name), t->name, at + strlen(old)) : LS_OK;
+    return at ? ls_arena_printf(c->arena, &t->name, e, "%.*s.experts.%s", (int)(at - t->name), t->name,
+                                at + strlen(old))
+              : LS_OK;
 }
 
 ls_code ls_mlx_fold(ls_checkpoint *c, ls_error *e) {
@@ -103,7 +119,8 @@ ls_code ls_mlx_fold(ls_checkpoint *c, ls_error *e) {
     if (!json_is_object(q)) q = NULL;
     for (size_t i = 0; i < c->n; i++) {
         const char *end = strrchr(c->entries[i].t.name, '.');
-        if (!strcmp(c->entries[i].t.dtype, "U32") && end && !strcmp(end, ".weight")) LS_TRY(fold_module(c, q, &c->entries[i], e));
+        if (!strcmp(c->entries[i].t.dtype, "U32") && end && !strcmp(end, ".weight"))
+            LS_TRY(fold_module(c, q, &c->entries[i], e));
     }
     for (size_t i = 0; i < c->n; i++) LS_TRY(rename_experts(c, &c->entries[i].t, e));
     return LS_OK;

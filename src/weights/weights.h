@@ -13,10 +13,10 @@
 
 typedef enum ls_format {
     LS_F32, LS_F16, LS_BF16,
-    LS_Q4_0, LS_Q4_1, LS_Q5_0, LS_Q5_1, LS_Q8_0, LS_Q2_K, LS_Q3_K, LS_Q4_K, LS_Q5_K, LS_Q6_K, LS_IQ4_NL, /* GGUF blocks */
-    LS_MLX_AFFINE, /* u32 words, lowest bits first; scales and biases in separate tensors */
+    LS_Q4_0, LS_Q4_1, LS_Q5_0, LS_Q5_1, LS_Q8_0, LS_Q2_K, LS_Q3_K, LS_Q4_K, LS_Q5_K, LS_Q6_K, LS_IQ4_NL, /* GGUF */
+    LS_MLX_AFFINE,  /* u32 words, lowest bits first; scales and biases in separate tensors */
     LS_I32, LS_I64, /* only for tables such as token type ids; never a matrix operand */
-    LS_OTHER,      /* a dtype that is listed but cannot be read; |dtype| of the tensor names it */
+    LS_OTHER,       /* a dtype that is listed but cannot be read; |dtype| of the tensor names it */
     LS_FORMAT_COUNT
 } ls_format;
 
@@ -38,7 +38,7 @@ enum { LS_TENSOR_MAX_RANK = 6 };
 /* One tensor. |data| points into the checkpoint's map (borrowed: valid until the checkpoint is closed; NULL when the
  * tensor is empty; no alignment is promised for safetensors). Shape is row-major with the last axis fastest: a linear
  * weight is [out, in]; stacked experts are [experts, out, in] and named "...mlp.experts.gate_proj.weight", whether GGUF
- * ("ffn_gate_exps") or MLX ("switch_mlp.gate_proj") stacked them. Hugging Face's own files keep one tensor an expert. */
+ * ("ffn_gate_exps") or MLX ("switch_mlp.gate_proj") stacked them. Hugging Face's own files have one an expert. */
 typedef struct ls_tensor {
     const char *name;   /* Hugging Face name */
     const char *dtype;  /* as the file spells it: "Q4_K", "BF16", "U32", "F8_E4M3" */
@@ -97,12 +97,13 @@ ls_code ls_checkpoint_schema_sha256(const ls_checkpoint *c, char hex[65], ls_err
 ls_code ls_checkpoint_bytes_sha256(const ls_checkpoint *c, char hex[65], ls_error *e);
 
 /* Checks that |t| may be computed with: a readable format (UNIMPLEMENTED otherwise) whose every scale and value is
- * finite (INVALID_ARGUMENT naming the tensor and the flat index). Reads every float; of quantised formats the scales. */
+ * finite (INVALID_ARGUMENT naming the tensor and the flat index). Reads every float, or every scale. */
 ls_code ls_tensor_check_finite(const ls_tensor *t, ls_error *e);
 
-/* Dequantises row |row| (rows count over all leading axes) to f32 [in], by the format's own definition: equal bit for bit
- * to the `gguf` package's dequantize and to MLX's dequantize, which computes in the dtype of the scales: with f16 or bf16
- * scales the product is rounded to that dtype, then the sum. I32 and I64 convert (nearest even); LS_OTHER gives NaN. */
+/* Dequantises row |row| (rows count over all leading axes) to f32 [in], by the format's own definition: equal bit for
+ * bit to the `gguf` package's dequantize and to MLX's dequantize, which computes in the dtype of the scales: with f16
+ * or bf16 scales the product is rounded to that dtype, then the sum. I32 and I64 convert (nearest even); LS_OTHER gives
+ * NaN. */
 void ls_tensor_row_f32(const ls_tensor *t, int64_t row, float *out);
 
 /* Splits row |row| into its integers. q [in]: stored unsigned integers (uint8; signed formats are offset by |zero|).

@@ -18,7 +18,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (!ls_json_parse(&config, (const char *)data, size, "input", &e)) {
         json_decref(c->config);
         c->config = config;
-        if (!ls_safetensors_parse(c, image, sizeof image, "image", &e) && !ls_checkpoint_finish(c, &e)) read_everything(c);
+        if (!ls_safetensors_parse(c, image, sizeof image, "image", &e) && !ls_checkpoint_finish(c, &e))
+            read_everything(c);
     }
     ls_checkpoint_close(c);
     return 0;

@@ -1,4 +1,5 @@
-/* Helpers of the weight tests: fixture files, the generator shared with tools/make_weight_goldens.py, temporary folders. */
+/* Helpers of the weight tests: fixture files, the generator shared with tools/make_weight_goldens.py, temporary
+ * folders. */
 #ifndef LS_TESTS_WEIGHTS_SUPPORT_H
 #define LS_TESTS_WEIGHTS_SUPPORT_H
 

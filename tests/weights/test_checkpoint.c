@@ -49,7 +49,8 @@ static void check_tensors(const char *arch, const json_t *want, ls_checkpoint *c
         const ls_tensor *t = ls_checkpoint_find(c, name);
         if (!t) fail_msg("%s: tensor \"%s\" is absent", arch, name);
         if ((size_t)t->rank != json_array_size(shape)) fail_msg("%s: \"%s\" has rank %d", arch, name, t->rank);
-        for (int i = 0; i < t->rank; i++) assert_int_equal(t->shape[i], json_integer_value(json_array_get(shape, (size_t)i)));
+        for (int i = 0; i < t->rank; i++)
+            assert_int_equal(t->shape[i], json_integer_value(json_array_get(shape, (size_t)i)));
     }
     assert_int_equal(ls_checkpoint_count(c), json_object_size(want));
     assert_null(ls_checkpoint_unused(c, 0));
@@ -57,9 +58,10 @@ static void check_tensors(const char *arch, const json_t *want, ls_checkpoint *c
 
 static void every_architecture_translates(void **state) {
     (void)state;
-    static const char *const names[] = {"llama",  "qwen2",     "qwen3",   "gemma",  "gemma2",   "gemma3",     "smollm3",
-                                        "phi3",   "granite",   "command-r", "cohere2", "olmo2", "stablelm",  "starcoder2",
-                                        "qwen2moe", "qwen3moe", "olmoe",  "seed_oss", "minicpm", "mimo",      "exaone"};
+    static const char *const names[] = {"llama",    "qwen2",      "qwen3",    "gemma",     "gemma2",  "gemma3",
+                                        "smollm3",  "phi3",       "granite",  "command-r", "cohere2", "olmo2",
+                                        "stablelm", "starcoder2", "qwen2moe", "qwen3moe",  "olmoe",   "seed_oss",
+                                        "minicpm",  "mimo",       "exaone"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char path[512];
         ls_error e = {0};
@@ -195,7 +197,8 @@ static void sharded_folder_opens(void **state) {
     assert_int_equal(ls_checkpoint_count(c), 2);
     assert_string_equal(ls_checkpoint_at(c, 0)->name, "a");
     assert_string_equal(ls_checkpoint_folder(c), f.path);
-    assert_int_equal(json_integer_value(json_object_get(json_object_get(ls_checkpoint_config(c), "text_config"), "hidden_size")), 8);
+    assert_int_equal(
+        json_integer_value(json_object_get(json_object_get(ls_checkpoint_config(c), "text_config"), "hidden_size")), 8);
     assert_int_equal(json_array_size(json_object_get(ls_checkpoint_generation_config(c), "eos_token_id")), 2);
     ls_checkpoint_close(c);
     /* One file alone takes the folder's configuration. */
@@ -219,8 +222,10 @@ static void folder_errors_name_the_thing(void **state) {
     put_weights(&f, "model-2.safetensors", ONE("a"), 8);
     assert_error(ls_checkpoint_open(&c, f.path, &e), LS_INVALID_ARGUMENT, "tensor \"a\" occurs twice");
     assert_true(strstr(e.text, "model-1.safetensors") && strstr(e.text, "model-2.safetensors"));
-    put_text(&f, "model.safetensors.index.json", "{\"weight_map\":{\"a\":\"model-1.safetensors\",\"gone\":\"model-1.safetensors\"}}");
-    assert_error(ls_checkpoint_open(&c, f.path, &e), LS_NOT_FOUND, "tensor \"gone\" is missing from \"model-1.safetensors\"");
+    put_text(&f, "model.safetensors.index.json",
+             "{\"weight_map\":{\"a\":\"model-1.safetensors\",\"gone\":\"model-1.safetensors\"}}");
+    assert_error(ls_checkpoint_open(&c, f.path, &e), LS_NOT_FOUND,
+                 "tensor \"gone\" is missing from \"model-1.safetensors\"");
     f.n--;
     put_text(&f, "model.safetensors.index.json", "{\"weight_map\":{\"a\":\"../secret.safetensors\"}}");
     assert_error(ls_checkpoint_open(&c, f.path, &e), LS_INVALID_ARGUMENT, "\"a\"");
@@ -243,7 +248,8 @@ static void folder_errors_name_the_thing(void **state) {
 /* ---- MLX folding ----------------------------------------------------------------------------------------------- */
 
 /* Opens one packed module "m" of 2 rows, |words| a row, with |groups| F16 scales, under |config|. */
-static ls_code open_mlx(ls_checkpoint **c, const char *module, int words, int groups, const char *biases, const char *config, ls_error *e) {
+static ls_code open_mlx(ls_checkpoint **c, const char *module, int words, int groups, const char *biases,
+                        const char *config, ls_error *e) {
     char header[1024];
     int w = 2 * words * 4, s = 2 * groups * 2;
     snprintf(header, sizeof header,
@@ -276,15 +282,18 @@ static void mlx_modules_fold_by_config(void **state) {
     assert_int_equal(ls_tensor_group(t), 64);
     ls_checkpoint_close(c);
     /* An override, under the other spelling; the override may give only what differs. */
-    assert_ok(open_mlx(&c, M, 8, 1, "biases", "{\"quantization_config\":{\"bits\":4,\"group_size\":32,\"" M "\":{\"bits\":8}}}", &e));
+    assert_ok(open_mlx(&c, M, 8, 1, "biases",
+                       "{\"quantization_config\":{\"bits\":4,\"group_size\":32,\"" M "\":{\"bits\":8}}}", &e));
     t = ls_checkpoint_find(c, M ".weight");
     assert_true(t->shape[1] == 32 && t->mlx_bits == 8 && t->mlx_group == 32);
     ls_checkpoint_close(c);
     /* Embeddings fold alike, and stacked experts take the name they have in GGUF files. */
-    assert_ok(open_mlx(&c, "model.embed_tokens", 8, 1, "biases", "{\"quantization\":{\"bits\":4,\"group_size\":64}}", &e));
+    assert_ok(
+        open_mlx(&c, "model.embed_tokens", 8, 1, "biases", "{\"quantization\":{\"bits\":4,\"group_size\":64}}", &e));
     assert_int_equal(ls_checkpoint_find(c, "model.embed_tokens.weight")->format, LS_MLX_AFFINE);
     ls_checkpoint_close(c);
-    assert_ok(open_mlx(&c, "x.mlp.switch_mlp.up_proj", 8, 1, "biases", "{\"quantization\":{\"bits\":8,\"group_size\":32}}", &e));
+    assert_ok(open_mlx(&c, "x.mlp.switch_mlp.up_proj", 8, 1, "biases",
+                       "{\"quantization\":{\"bits\":8,\"group_size\":32}}", &e));
     assert_non_null(ls_checkpoint_find(c, "x.mlp.experts.up_proj.weight"));
     ls_checkpoint_close(c);
 }
@@ -301,17 +310,21 @@ static void mlx_contradictions_are_refused(void **state) {
         {8, 1, "biases", "{\"quantization\":{\"bits\":3,\"group_size\":64}}", LS_INVALID_ARGUMENT, "do not hold"},
         {8, 1, "biases", "{\"quantization\":{\"bits\":5,\"group_size\":64}}", LS_UNIMPLEMENTED, "5 bits"},
         {8, 1, "biases", "{\"quantization\":{\"bits\":4,\"group_size\":16}}", LS_UNIMPLEMENTED, "groups of 16"},
-        {8, 1, "biases", "{\"quantization\":{\"bits\":4,\"group_size\":64,\"mode\":\"mxfp4\"}}", LS_UNIMPLEMENTED, "mxfp4"},
+        {8, 1, "biases", "{\"quantization\":{\"bits\":4,\"group_size\":64,\"mode\":\"mxfp4\"}}", LS_UNIMPLEMENTED,
+         "mxfp4"},
         {8, 1, "biases", "{\"quantization\":{\"bits\":\"4\",\"group_size\":64}}", LS_INVALID_ARGUMENT, "bits"},
-        {8, 1, "biases", "{\"quantization\":{\"bits\":4,\"group_size\":64,\"" M "\":false}}", LS_INVALID_ARGUMENT, "not quantised"},
-        {8, 1, "biases", "{\"quantization\":{\"bits\":4,\"group_size\":64,\"" M "\":7}}", LS_INVALID_ARGUMENT, "neither"},
+        {8, 1, "biases", "{\"quantization\":{\"bits\":4,\"group_size\":64,\"" M "\":false}}", LS_INVALID_ARGUMENT,
+         "not quantised"},
+        {8, 1, "biases", "{\"quantization\":{\"bits\":4,\"group_size\":64,\"" M "\":7}}", LS_INVALID_ARGUMENT,
+         "neither"},
         {8, 1, "extra", "{\"quantization\":{\"bits\":4,\"group_size\":64}}", LS_NOT_FOUND, M ".biases"},
         {8, 2, "biases", "{\"quantization\":{\"bits\":4,\"group_size\":64}}", LS_INVALID_ARGUMENT, "do not hold"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ls_error e = {0};
         ls_checkpoint *c;
-        assert_error(open_mlx(&c, M, cases[i].words, cases[i].groups, cases[i].biases, cases[i].config, &e), cases[i].code, cases[i].text);
+        assert_error(open_mlx(&c, M, cases[i].words, cases[i].groups, cases[i].biases, cases[i].config, &e),
+                     cases[i].code, cases[i].text);
     }
 }
 

@@ -1,6 +1,6 @@
-/* Damaged files: every truncation, hundreds of wrong headers and thousands of random ones. Each gives an error (or, when
- * the damage is harmless, a readable checkpoint), reads nothing outside the file (a guard page follows it), and allocates
- * in proportion to the file. Then every allocation fails once, and nothing leaks. */
+/* Damaged files: every truncation, hundreds of wrong headers and thousands of random ones. Each gives an error (or,
+ * when the damage is harmless, a readable checkpoint), reads nothing outside the file (a guard page follows it), and
+ * allocates in proportion to the file. Then every allocation fails once, and nothing leaks. */
 #include <sys/mman.h>
 
 #include "support.h"
@@ -118,7 +118,8 @@ static void truncated_files_name_the_tensor(void **state) {
     check_truncations(ls_gguf_parse, "blocks.gguf", 0);
 }
 
-/* ---- safetensors headers ------------------------------------------------------------------------------------------ */
+/* ---- safetensors headers ------------------------------------------------------------------------------------------
+ */
 
 #define T(dtype, shape, from, to) "{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":[" #from "," #to "]}"
 
@@ -183,25 +184,29 @@ static void wrong_safetensors_headers_are_refused(void **state) {
         ls_error e = {0};
         uint8_t *image = make_safetensors(cases[i].header, cases[i].n_data, &size);
         ls_code rc = attempt(ls_safetensors_parse, image, size, NULL, &e);
-        if (!rc || !strstr(e.text, cases[i].text)) fail_msg("case %zu (%s): code %d, text \"%s\"", i, cases[i].header, rc, e.text);
+        if (!rc || !strstr(e.text, cases[i].text))
+            fail_msg("case %zu (%s): code %d, text \"%s\"", i, cases[i].header, rc, e.text);
         free(image);
     }
 }
 
 static void wrong_header_lengths_are_refused(void **state) {
     (void)state;
-    static const uint64_t lengths[] = {0, 1, 3, 65, 1000, 100 << 20, (100 << 20) + 1, 1ull << 32, 1ull << 63, UINT64_MAX, UINT64_MAX - 7};
+    static const uint64_t lengths[] = {
+        0, 1, 3, 65, 1000, 100 << 20, (100 << 20) + 1, 1ull << 32, 1ull << 63, UINT64_MAX, UINT64_MAX - 7};
     size_t size;
     uint8_t *image = make_safetensors("{\"a\":" T("F32", "[1]", 0, 4) "}", 4, &size);
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
         ls_error e = {0};
         store_u64(image, lengths[i]);
-        if (!attempt(ls_safetensors_parse, image, size, NULL, &e)) fail_msg("header length %llu opened", (unsigned long long)lengths[i]);
+        if (!attempt(ls_safetensors_parse, image, size, NULL, &e))
+            fail_msg("header length %llu opened", (unsigned long long)lengths[i]);
     }
     free(image);
 }
 
-/* ---- GGUF headers --------------------------------------------------------------------------------------------------- */
+/* ---- GGUF headers ---------------------------------------------------------------------------------------------------
+ */
 
 /* A GGUF image under construction. */
 typedef struct writer {
@@ -233,9 +238,21 @@ typedef struct change {
     size_t cut;
 } change;
 
-static const change right = {.magic = "GGUF", .arch = "llama", .name = "output_norm.weight", .version = 3, .tensors = 2, .keys = 7,
-                             .alignment = 32, .rank = 2, .d0 = 32, .d1 = 2, .type = 8, .offset = 32, .extra_type = 4,
-                             .extra_count = 1, .extra_item = 5};
+static const change right = {.magic = "GGUF",
+                             .arch = "llama",
+                             .name = "output_norm.weight",
+                             .version = 3,
+                             .tensors = 2,
+                             .keys = 7,
+                             .alignment = 32,
+                             .rank = 2,
+                             .d0 = 32,
+                             .d1 = 2,
+                             .type = 8,
+                             .offset = 32,
+                             .extra_type = 4,
+                             .extra_count = 1,
+                             .extra_item = 5};
 
 static void build_gguf(writer *w, const change *c) {
     w->n = 0;
@@ -338,9 +355,11 @@ static void wrong_gguf_headers_are_refused(void **state) {
         if (d->magic) c.magic = d->magic;
         if (d->arch) c.arch = d->arch;
         if (d->name) c.name = d->name;
-        static const size_t fields[] = {offsetof(change, version), offsetof(change, tensors), offsetof(change, keys), offsetof(change, alignment),
-                                        offsetof(change, rank), offsetof(change, d0), offsetof(change, d1), offsetof(change, type),
-                                        offsetof(change, extra_type), offsetof(change, extra_count), offsetof(change, extra_item)};
+        static const size_t fields[] = {
+            offsetof(change, version),     offsetof(change, tensors),   offsetof(change, keys),
+            offsetof(change, alignment),   offsetof(change, rank),      offsetof(change, d0),
+            offsetof(change, d1),          offsetof(change, type),      offsetof(change, extra_type),
+            offsetof(change, extra_count), offsetof(change, extra_item)};
         for (size_t k = 0; k < sizeof fields / sizeof *fields; k++) {
             uint64_t v;
             memcpy(&v, (const char *)d + fields[k], sizeof v);
@@ -350,11 +369,13 @@ static void wrong_gguf_headers_are_refused(void **state) {
         c.cut = d->cut;
         build_gguf(&w, &c);
         ls_code rc = attempt(ls_gguf_parse, w.data, w.n, NULL, &e);
-        if (!rc || !strstr(e.text, d->text)) fail_msg("change %zu (\"%s\"): code %d, text \"%s\"", i, d->text, rc, e.text);
+        if (!rc || !strstr(e.text, d->text))
+            fail_msg("change %zu (\"%s\"): code %d, text \"%s\"", i, d->text, rc, e.text);
     }
 }
 
-/* ---- Random damage ---------------------------------------------------------------------------------------------------- */
+/* ---- Random damage
+ * ---------------------------------------------------------------------------------------------------- */
 
 static void check_random(parse_fn *parse, const char *file, const char *config, size_t header, int rounds) {
     char path[256];
@@ -370,7 +391,9 @@ static void check_random(parse_fn *parse, const char *file, const char *config, 
         for (uint64_t k = 1 + splitmix(&seed) % 6; k; k--) {
             uint64_t r = splitmix(&seed);
             uint8_t *at = &copy[r % (header < size ? header : size)];
-            *at = r >> 60 < 8 ? values[(r >> 40) % sizeof values] : r >> 60 < 12 ? (uint8_t)(*at ^ 1u << (r >> 40) % 8) : (uint8_t)(r >> 32);
+            *at = r >> 60 < 8    ? values[(r >> 40) % sizeof values]
+                  : r >> 60 < 12 ? (uint8_t)(*at ^ 1u << (r >> 40) % 8)
+                                 : (uint8_t)(r >> 32);
         }
         refused += attempt(parse, copy, size, config, &e) != LS_OK;
     }
@@ -381,7 +404,8 @@ static void check_random(parse_fn *parse, const char *file, const char *config, 
 
 static void random_damage_never_crashes(void **state) {
     (void)state;
-    static const char config[] = "{\"quantization\":{\"bits\":4,\"group_size\":64,\"b3g32\":{\"bits\":3,\"group_size\":32}}}";
+    static const char config[] =
+        "{\"quantization\":{\"bits\":4,\"group_size\":64,\"b3g32\":{\"bits\":3,\"group_size\":32}}}";
     check_random(ls_safetensors_parse, "plain.safetensors", NULL, 400, 3000);
     check_random(ls_safetensors_parse, "mlx_f16/model.safetensors", config, 3200, 1000);
     check_random(ls_gguf_parse, "arch/phi3.gguf", NULL, 3000, 2000);
@@ -389,7 +413,8 @@ static void random_damage_never_crashes(void **state) {
     check_random(ls_gguf_parse, "blocks.gguf", NULL, 1000, 1000);
 }
 
-/* ---- Memory runs out ----------------------------------------------------------------------------------------------------- */
+/* ---- Memory runs out
+ * ----------------------------------------------------------------------------------------------------- */
 
 static void check_exhaustion(const char *file) {
     char path[256];

@@ -1,5 +1,5 @@
-/* Formats: half-precision conversions over all patterns, and every quantised format against what the gguf package and MLX
- * give (goldens of tools/make_weight_goldens.py), bit for bit. */
+/* Formats: half-precision conversions over all patterns, and every quantised format against what the gguf package and
+ * MLX give (goldens of tools/make_weight_goldens.py), bit for bit. */
 #include "support.h"
 
 #include <math.h>
@@ -31,7 +31,8 @@ static void f16_widens_exactly_and_rounds_to_even(void **state) {
         assert_true((double)f == half_value(h) && (signbit(f) != 0) == (h >> 15 != 0));
         assert_int_equal(ls_f32_to_f16(f), h);
         if ((h & 0x7FFF) == 0x7BFF) continue;
-        /* The middle between |h| and the next larger magnitude goes to the even one, anything beside it to the near one. */
+        /* The middle between |h| and the next larger magnitude goes to the even one, anything beside it to the near
+         * one. */
         float middle = (float)((half_value(h) + half_value(h + 1)) / 2);
         assert_int_equal(ls_f32_to_f16(middle), h & 1 ? h + 1 : h);
         assert_int_equal(ls_f32_to_f16(nextafterf(middle, 0)), h);
@@ -91,7 +92,8 @@ static void check_split(const ls_tensor *t, int64_t row, const float *f32) {
         float x = ls_round_float(in, (float)exact);
         if (f->has_min) x = ls_round_float(in, x + min[g]);
         else assert_true(min[g] == -77);
-        if (bits_of(x) != bits_of(f32[k])) fail_msg("%s row %d column %d: %a, row_f32 %a", t->name, (int)row, (int)k, x, f32[k]);
+        if (bits_of(x) != bits_of(f32[k]))
+            fail_msg("%s row %d column %d: %a, row_f32 %a", t->name, (int)row, (int)k, x, f32[k]);
         assert_true(q[k] < 1 << bits);
     }
     free(q);
@@ -184,8 +186,13 @@ static void generated_blocks_have_the_packages_digest(void **state) {
         const ls_format_info *f = ls_format_get(generated[i].format);
         assert_string_equal(f->name, name);
         uint8_t *blocks = generate_blocks(i, n);
-        ls_tensor t = {.name = f->name, .dtype = f->name, .format = generated[i].format, .rank = 2, .shape = {(int64_t)n, f->block},
-                       .data = blocks, .bytes = n * (size_t)f->block_bytes};
+        ls_tensor t = {.name = f->name,
+                       .dtype = f->name,
+                       .format = generated[i].format,
+                       .rank = 2,
+                       .shape = {(int64_t)n, f->block},
+                       .data = blocks,
+                       .bytes = n * (size_t)f->block_bytes};
         ls_sha256 h;
         ls_sha256_init(&h);
         float row[256];
@@ -251,8 +258,13 @@ static void special_scales_are_refused_by_name_and_index(void **state) {
     for (size_t i = 0; i < sizeof generated / sizeof *generated; i++) {
         const ls_format_info *f = ls_format_get(generated[i].format);
         uint8_t *blocks = generate_blocks(i, 256);
-        ls_tensor t = {.name = "layer.weight", .dtype = f->name, .format = generated[i].format, .rank = 2, .shape = {256, f->block},
-                       .data = blocks, .bytes = 256 * (size_t)f->block_bytes};
+        ls_tensor t = {.name = "layer.weight",
+                       .dtype = f->name,
+                       .format = generated[i].format,
+                       .rank = 2,
+                       .shape = {256, f->block},
+                       .data = blocks,
+                       .bytes = 256 * (size_t)f->block_bytes};
         ls_error e = {0};
         assert_ok(ls_tensor_check_finite(&t, &e));
         for (int k = 0; k < 2; k++) {
@@ -278,13 +290,17 @@ static void special_floats_are_refused_by_name_and_index(void **state) {
     float f[5] = {0, -1, 3, NAN, 1};
     uint16_t h[3] = {0, 0x7BFF, 0x7C00}, b[4] = {0x7F7F, 0xFFC0, 0, 0};
     ls_error e = {0};
-    ls_tensor t = {.name = "x", .dtype = "F32", .format = LS_F32, .rank = 1, .shape = {5}, .data = f, .bytes = sizeof f};
+    ls_tensor t = {
+        .name = "x", .dtype = "F32", .format = LS_F32, .rank = 1, .shape = {5}, .data = f, .bytes = sizeof f};
     assert_error(ls_tensor_check_finite(&t, &e), LS_INVALID_ARGUMENT, "\"x\" (F32): element 3 is NaN");
-    t = (ls_tensor){.name = "y", .dtype = "F16", .format = LS_F16, .rank = 1, .shape = {3}, .data = h, .bytes = sizeof h};
+    t = (ls_tensor){
+        .name = "y", .dtype = "F16", .format = LS_F16, .rank = 1, .shape = {3}, .data = h, .bytes = sizeof h};
     assert_error(ls_tensor_check_finite(&t, &e), LS_INVALID_ARGUMENT, "\"y\" (F16): element 2 is infinite");
-    t = (ls_tensor){.name = "z", .dtype = "BF16", .format = LS_BF16, .rank = 1, .shape = {4}, .data = b, .bytes = sizeof b};
+    t = (ls_tensor){
+        .name = "z", .dtype = "BF16", .format = LS_BF16, .rank = 1, .shape = {4}, .data = b, .bytes = sizeof b};
     assert_error(ls_tensor_check_finite(&t, &e), LS_INVALID_ARGUMENT, "\"z\" (BF16): element 1 is NaN");
-    t = (ls_tensor){.name = "w", .dtype = "F8_E4M3", .format = LS_OTHER, .rank = 1, .shape = {4}, .data = b, .bytes = 4};
+    t = (ls_tensor){
+        .name = "w", .dtype = "F8_E4M3", .format = LS_OTHER, .rank = 1, .shape = {4}, .data = b, .bytes = 4};
     assert_error(ls_tensor_check_finite(&t, &e), LS_UNIMPLEMENTED, "F8_E4M3");
     float out[4];
     ls_tensor_row_f32(&t, 0, out);
@@ -296,8 +312,19 @@ static void mlx_scales_that_overflow_are_refused(void **state) {
     uint32_t words[4] = {0};
     uint16_t scale[1] = {0x7BFF}, bias[1] = {0};
     ls_error e = {0};
-    ls_tensor t = {.name = "m", .dtype = "U32", .format = LS_MLX_AFFINE, .rank = 2, .shape = {1, 32}, .data = words, .bytes = 16,
-                   .mlx_bits = 4, .mlx_group = 32, .scale_format = LS_F16, .scales = scale, .biases = bias, .scale_bytes = 2};
+    ls_tensor t = {.name = "m",
+                   .dtype = "U32",
+                   .format = LS_MLX_AFFINE,
+                   .rank = 2,
+                   .shape = {1, 32},
+                   .data = words,
+                   .bytes = 16,
+                   .mlx_bits = 4,
+                   .mlx_group = 32,
+                   .scale_format = LS_F16,
+                   .scales = scale,
+                   .biases = bias,
+                   .scale_bytes = 2};
     assert_error(ls_tensor_check_finite(&t, &e), LS_INVALID_ARGUMENT, "the largest weight of group 0 is infinite");
     scale[0] = 0x6C00; /* 4096: 15 * 4096 fits, and -65504 brings it below */
     bias[0] = 0xFBFF;
