@@ -416,9 +416,7 @@ static void random_damage_never_crashes(void **state) {
 /* ---- Memory runs out
  * ----------------------------------------------------------------------------------------------------- */
 
-static void check_exhaustion(const char *file) {
-    char path[256];
-    snprintf(path, sizeof path, "%s/weights/%s", LS_FIXTURES, file);
+static void check_exhaustion(const char *path) {
     for (size_t n = 1;; n++) {
         ls_error e = {0};
         ls_checkpoint *c = NULL;
@@ -442,12 +440,33 @@ static void check_exhaustion(const char *file) {
 
 static void every_failed_allocation_is_an_error_without_a_leak(void **state) {
     (void)state;
-    check_exhaustion("plain.safetensors");
-    check_exhaustion("mlx_bf16");
-    check_exhaustion("arch/llama.gguf");
-    check_exhaustion("arch/phi3.gguf");
-    check_exhaustion("arch/stablelm.gguf");
-    check_exhaustion("arch/smollm3.gguf");
+    static const char *const files[] = {"plain.safetensors", "mlx_bf16", "arch/llama.gguf", "arch/phi3.gguf",
+                                        "arch/stablelm.gguf", "arch/smollm3.gguf", "arch/qwen2moe.gguf",
+                                        "arch/minicpm.gguf", "arch/gemma3.gguf"};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char path[256];
+        snprintf(path, sizeof path, "%s/weights/%s", LS_FIXTURES, files[i]);
+        check_exhaustion(path);
+    }
+}
+
+static void sharded_folders_survive_failed_allocations(void **state) {
+    (void)state;
+    static const char index[] = "{\"weight_map\":{\"a\":\"model-1.safetensors\",\"b\":\"model-2.safetensors\"}}";
+    size_t size;
+    folder f;
+    make_folder(&f);
+    for (int i = 1; i <= 2; i++) {
+        uint8_t *image = make_safetensors(
+            i == 1 ? "{\"a\":" T("F32", "[1]", 0, 4) "}" : "{\"b\":" T("F32", "[1]", 0, 4) "}", 4, &size);
+        put_file(&f, i == 1 ? "model-1.safetensors" : "model-2.safetensors", image, size);
+        free(image);
+    }
+    put_file(&f, "config.json", "{}", 2);
+    check_exhaustion(f.path); /* by listing */
+    put_file(&f, "model.safetensors.index.json", index, strlen(index));
+    check_exhaustion(f.path); /* by index */
+    drop_folder(&f);
 }
 
 int main(void) {
@@ -458,6 +477,7 @@ int main(void) {
         cmocka_unit_test(wrong_gguf_headers_are_refused),
         cmocka_unit_test(random_damage_never_crashes),
         cmocka_unit_test(every_failed_allocation_is_an_error_without_a_leak),
+        cmocka_unit_test(sharded_folders_survive_failed_allocations),
     };
     return cmocka_run_group_tests(tests, make_area, NULL);
 }
