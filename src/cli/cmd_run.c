@@ -80,6 +80,7 @@ static ls_code reply(chat *c, bool *interrupted, ls_error *e) {
                     .sampling = &c->common.sampling};
     LS_GOTO(answer_run(c->session, &r, text, stdout, &a, e));
     putchar('\n');
+    fflush(stdout);
     if (c->stats) print_stats(c, before, n, &a);
     *interrupted = a.interrupted;
     LS_GOTO(add_message(c, "assistant", a.text.data, a.text.len, e));
