@@ -1,0 +1,276 @@
+/* The native executor: creation, one pass, and the interface of graph/executor.h. */
+#include <string.h>
+
+#include "native/executor_internal.h"
+#include "reference/exact_ops.h"
+
+/* ---- A pass ------------------------------------------------------------------------------------------------------- */
+
+static ls_code check_batch(const ls_native *x, const ls_batch *b, ls_error *e) {
+    int64_t vocab = x->g->vocab;
+    if (b->n_rows < 1 || b->n_rows > x->o.max_rows) LS_FAIL(e, LS_INVALID_ARGUMENT, "batch of %d rows; allowed are 1 to %d", b->n_rows, x->o.max_rows);
+    if (b->n_out < 0 || b->n_out > b->n_rows) LS_FAIL(e, LS_INVALID_ARGUMENT, "batch of %d rows asks for %d outputs", b->n_rows, b->n_out);
+    for (int i = 0; i < b->n_rows; i++) {
+        if (b->token[i] < 0 || b->token[i] >= vocab)
+            LS_FAIL(e, LS_INVALID_ARGUMENT, "row %d: token %d; the vocabulary has %lld", i, b->token[i], (long long)vocab);
+        if (b->slot[i] < 0 || b->slot[i] >= x->o.max_seqs)
+            LS_FAIL(e, LS_INVALID_ARGUMENT, "row %d: slot %d; allowed are 0 to %d", i, b->slot[i], x->o.max_seqs - 1);
+    }
+    for (int i = 0; i < b->n_out; i++)
+        if (b->out_row[i] < (i ? b->out_row[i - 1] + 1 : 0) || b->out_row[i] >= b->n_rows)
+            LS_FAIL(e, LS_INVALID_ARGUMENT, "output %d: row %d of %d; output rows must ascend", i, b->out_row[i], b->n_rows);
+    return LS_OK;
+}
+
+/* Groups rows by slot and gives each its position. */
+static void group_rows(ls_native *x, const ls_batch *b) {
+    x->n_runs = 0;
+    for (int i = 0; i < b->n_rows; i++) x->slot_run[b->slot[i]] = -1;
+    for (int i = 0; i < b->n_rows; i++) {
+        int *r = &x->slot_run[b->slot[i]];
+        if (*r < 0) {
+            *r = x->n_runs++;
+            x->slots[*r] = (ls_run){.slot = b->slot[i]};
+        }
+        x->position[i] = x->kv.slot[b->slot[i]].length + x->slots[*r].n++;
+    }
+    int begin = 0;
+    for (int r = 0; r < x->n_runs; r++) {
+        x->slots[r].begin = begin;
+        begin += x->slots[r].n;
+    }
+    for (int i = 0; i < b->n_rows; i++) {
+        const ls_run *r = &x->slots[x->slot_run[b->slot[i]]];
+        x->order[r->begin + x->position[i] - x->kv.slot[r->slot].length] = i;
+    }
+}
+
+/* Room for every row; on failure nothing is kept that was not there before. */
+static ls_code reserve(ls_native *x, ls_error *e) {
+    ls_code rc = LS_OK;
+    x->longest = 0;
+    for (int r = 0; r < x->n_runs; r++) {
+        const ls_run *run = &x->slots[r];
+        int length = x->kv.slot[run->slot].length;
+        if (run->n > x->o.context - length)
+            LS_FAIL(e, LS_OUT_OF_RANGE, "slot %d holds %d positions; %d more do not fit the context of %d", run->slot, length, run->n, x->o.context);
+        if (length + run->n > x->longest) x->longest = length + run->n;
+    }
+    for (int r = 0; !rc && r < x->n_runs; r++) rc = ls_kv_reserve(&x->kv, x->slots[r].slot, x->kv.slot[x->slots[r].slot].length + x->slots[r].n, e);
+    for (int r = 0; rc && r < x->n_runs; r++) ls_kv_truncate(&x->kv, x->slots[r].slot, x->kv.slot[x->slots[r].slot].length);
+    return rc;
+}
+
+static void count_tasks(ls_native *x) {
+    for (int s = 0; s < x->plan.n_steps; s++) {
+        const ls_step *st = &x->plan.step[s];
+        ls_step_run *run = &x->run[s];
+        int rows = ls_native_rows(x, st->selected);
+        if (st->kind == LS_STEP_ROWS) run->tasks = rows ? ls_native_rows_tasks(x, s) : 0;
+        else if (st->kind == LS_STEP_LINEAR) run->tasks = rows ? run->linear_tasks : 0;
+        atomic_store_explicit(&x->claimed[s], 0, memory_order_relaxed);
+    }
+    ls_native_attention_prepare(x);
+}
+
+static void run_task(ls_native *x, int step, int task, int thread) {
+    switch (x->plan.step[step].kind) {
+        case LS_STEP_ROWS: ls_native_rows_task(x, step, task); break;
+        case LS_STEP_LINEAR: ls_native_linear_task(x, step, task, thread); break;
+        case LS_STEP_APPEND: ls_native_append_task(x, step, task, thread); break;
+        case LS_STEP_ATTEND: ls_native_attend_task(x, step, task, thread); break;
+        case LS_STEP_COMBINE: ls_native_combine_task(x, step, task, thread); break;
+        case LS_STEP_MOE: break;
+    }
+}
+
+/* A lone task is the first thread's, whose cache holds the values that small passes hand on. */
+static void run_step(ls_native *x, int step, int thread) {
+    int tasks = x->run[step].tasks;
+    if (tasks == 1) {
+        if (!thread) run_task(x, step, 0, thread);
+    } else
+        for (int t; (t = ls_claim(&x->claimed[step], tasks)) >= 0;) run_task(x, step, t, thread);
+    ls_pool_barrier(x->pool);
+}
+
+/* Shows the value of a finished node; the others wait, since the next node may overwrite it. */
+static void observe(ls_native *x, int step, int thread) {
+    const ls_step *s = &x->plan.step[step];
+    ls_item it = x->plan.item[s->begin];
+    int rows = ls_native_rows(x, s->selected);
+    if (it.kind != LS_ITEM_NODE || s->kind == LS_STEP_APPEND || s->kind == LS_STEP_ATTEND || !rows) return;
+    const ls_node *n = &x->g->nodes[it.node];
+    if (!thread) x->o.observer(x->o.observer_user, n, ls_native_value(x, it.node), rows, n->cols);
+    ls_pool_barrier(x->pool);
+}
+
+static void rope_tables(ls_native *x, int thread, int threads) {
+    int64_t begin, end;
+    ls_pool_split(x->batch->n_rows, thread, threads, &begin, &end);
+    for (size_t r = 0; r < x->g->n_rope; r++)
+        for (int64_t i = begin; i < end; i++) {
+            int32_t *c = x->rope[r] + i * x->g->rope[r].rot_dim;
+            ls_exact_rope_table(&x->g->rope[r], x->position[i], c, c + x->g->rope[r].rot_dim / 2);
+        }
+    ls_pool_barrier(x->pool);
+}
+
+static void pass(void *ctx, int thread, int threads) {
+    ls_native *x = ctx;
+    rope_tables(x, thread, threads);
+    for (int s = 0; s < x->plan.n_steps; s++) {
+        if (x->plan.step[s].kind == LS_STEP_MOE) ls_native_moe_step(x, s, thread);
+        else if (x->run[s].tasks) run_step(x, s, thread);
+        if (x->o.observer) observe(x, s, thread);
+    }
+}
+
+static ls_code forward(ls_executor *base, const ls_batch *batch, float *logits, ls_error *e) {
+    ls_native *x = (ls_native *)(void *)base;
+    LS_TRY(check_batch(x, batch, e));
+    group_rows(x, batch);
+    LS_TRY(reserve(x, e));
+    x->batch = batch;
+    x->logits = logits;
+    count_tasks(x);
+    ls_pool_run(x->pool, pass, x);
+    for (int r = 0; r < x->n_runs; r++) x->kv.slot[x->slots[r].slot].length += x->slots[r].n;
+    return LS_OK;
+}
+
+/* ---- The rest of the interface ------------------------------------------------------------------------------------ */
+
+static int length(const ls_executor *base, int slot) {
+    const ls_native *x = (const ls_native *)(const void *)base;
+    return slot < 0 || slot >= x->o.max_seqs ? 0 : x->kv.slot[slot].length;
+}
+
+static void truncate_slot(ls_executor *base, int slot, int n) {
+    ls_native *x = (ls_native *)(void *)base;
+    if (slot >= 0 && slot < x->o.max_seqs) ls_kv_truncate(&x->kv, slot, n);
+}
+
+static void memory(const ls_executor *base, size_t *weights, size_t *kv, size_t *work) {
+    const ls_native *x = (const ls_native *)(const void *)base;
+    *weights = x->weights.bytes;
+    *kv = ls_kv_bytes(&x->kv);
+    *work = x->work_bytes;
+}
+
+static void destroy(ls_executor *base) {
+    ls_native *x = (ls_native *)(void *)base;
+    if (!x) return;
+    ls_native_attention_deinit(x);
+    ls_native_moe_deinit(x);
+    for (int b = 0; x->buffer && b < x->plan.n_buffers; b++) ls_free(x->buffer[b]);
+    for (size_t r = 0; x->rope && r < x->g->n_rope; r++) ls_free(x->rope[r]);
+    ls_native_weights_deinit(&x->weights);
+    ls_kv_deinit(&x->kv);
+    ls_plan_deinit(&x->plan);
+    ls_pool_destroy(x->pool);
+    ls_free(x->run);
+    ls_free(x->claimed);
+    ls_free(x->buffer);
+    ls_free(x->acts);
+    ls_free(x->rope);
+    ls_free(x->position);
+    ls_free(x->slots);
+    ls_free(x);
+}
+
+/* ---- Creation ----------------------------------------------------------------------------------------------------- */
+
+static ls_code check_options(const ls_graph *g, const ls_executor_options *o, ls_error *e) {
+    if (g->contract != LS_CONTRACT_EXACT16 && g->contract != LS_CONTRACT_EXACT24)
+        LS_FAIL(e, LS_UNIMPLEMENTED, "the native backend runs exact16 and exact24, not %s; use the reference backend", ls_contract_name(g->contract));
+    if (o->max_seqs < 1 || o->max_seqs > LS_MAX_SLOTS) LS_FAIL(e, LS_INVALID_ARGUMENT, "%d slots; allowed are 1 to %d", o->max_seqs, LS_MAX_SLOTS);
+    if (o->context < 1 || o->context > LS_MAX_CONTEXT) LS_FAIL(e, LS_INVALID_ARGUMENT, "context of %d; allowed are 1 to %d", o->context, LS_MAX_CONTEXT);
+    if (o->max_rows < 1 || o->max_rows > LS_MAX_CHUNK) LS_FAIL(e, LS_INVALID_ARGUMENT, "%d rows a pass; allowed are 1 to %d", o->max_rows, LS_MAX_CHUNK);
+    if (!g->n_nodes || g->nodes[g->n_nodes - 1].cols != g->vocab)
+        LS_FAIL(e, LS_INVALID_ARGUMENT, "the graph does not end in logits over its vocabulary of %lld", (long long)g->vocab);
+    for (size_t i = 0; i < g->n_nodes; i++)
+        if (g->nodes[i].contract != g->contract) LS_FAIL(e, LS_UNIMPLEMENTED, "node \"%s\": mixed contracts", g->nodes[i].name);
+    return LS_OK;
+}
+
+static ls_code take(ls_native *x, void *out, size_t n, size_t elem, ls_error *e) {
+    LS_TRY(ls_calloc(out, n, elem, "native executor", e));
+    x->work_bytes += n * elem;
+    return LS_OK;
+}
+
+static ls_code make_buffers(ls_native *x, ls_error *e) {
+    const ls_plan *p = &x->plan;
+    LS_TRY(take(x, &x->buffer, (size_t)p->n_buffers, sizeof *x->buffer, e));
+    for (int b = 0; b < p->n_buffers; b++) {
+        LS_TRY(ls_alloc_aligned(&x->buffer[b], p->bytes[b], 1, "native executor", e));
+        x->work_bytes += p->bytes[b];
+    }
+    LS_TRY(take(x, &x->acts, x->g->n_nodes, sizeof *x->acts, e));
+    for (size_t i = 0; i < x->g->n_nodes; i++)
+        if (p->quantised[i] != LS_NO_BUFFER)
+            ls_acts_bind(&x->acts[i], x->buffer[p->quantised[i]], x->g->contract, x->o.max_rows, x->g->nodes[i].cols);
+    LS_TRY(take(x, &x->rope, x->g->n_rope, sizeof *x->rope, e));
+    for (size_t r = 0; r < x->g->n_rope; r++)
+        LS_TRY(take(x, &x->rope[r], (size_t)x->o.max_rows * (size_t)x->g->rope[r].rot_dim, sizeof *x->rope[r], e));
+    LS_TRY(take(x, &x->position, 2 * (size_t)x->o.max_rows + (size_t)x->o.max_seqs, sizeof *x->position, e));
+    x->order = x->position + x->o.max_rows;
+    x->slot_run = x->order + x->o.max_rows;
+    return take(x, &x->slots, (size_t)x->o.max_seqs, sizeof *x->slots, e);
+}
+
+/* Cuts each step of products into about eight tasks a thread, of an even number of tiles: kernels work on two at a time. */
+static ls_code make_steps(ls_native *x, ls_error *e) {
+    LS_TRY(take(x, &x->run, (size_t)x->plan.n_steps, sizeof *x->run, e));
+    LS_TRY(take(x, &x->claimed, (size_t)x->plan.n_steps, sizeof *x->claimed, e));
+    for (int s = 0; s < x->plan.n_steps; s++) {
+        const ls_step *st = &x->plan.step[s];
+        if (st->kind != LS_STEP_LINEAR) continue;
+        int64_t tiles = 0;
+        for (int k = st->begin; k < st->begin + st->count; k++) tiles += x->weights.node[x->plan.item[k].node].matrix->tiles;
+        int64_t each = (tiles / (8 * x->threads) + 1) / 2 * 2;
+        x->run[s].tiles = (int)(x->threads == 1 ? tiles : each < 2 ? 2 : each);
+        for (int k = st->begin; k < st->begin + st->count; k++)
+            x->run[s].linear_tasks += (int)((x->weights.node[x->plan.item[k].node].matrix->tiles + x->run[s].tiles - 1) / x->run[s].tiles);
+    }
+    return LS_OK;
+}
+
+ls_code ls_native_create(ls_executor **out, const ls_graph *g, ls_checkpoint *c, const ls_executor_options *o, ls_error *e) {
+    LS_TRY(check_options(g, o, e));
+    ls_cpu cpu;
+    ls_level level = LS_LEVEL_C;
+    ls_cpu_detect(&cpu);
+    LS_TRY(ls_level_parse(&cpu, o->level, &level, e));
+    ls_native *x;
+    LS_TRY(ls_calloc(&x, 1, sizeof *x, "native executor", e));
+    x->base = (ls_executor){.name = "native", .forward = forward, .length = length, .truncate = truncate_slot, .memory = memory, .destroy = destroy};
+    x->g = g;
+    x->o = *o;
+    x->ops = ls_ops_get(ls_level_name(level));
+    x->kernels = ls_kernels_of(level);
+    size_t scratch = sizeof(ls_attend_scratch) > LS_LINEAR_SCRATCH ? sizeof(ls_attend_scratch) : LS_LINEAR_SCRATCH;
+    ls_code rc;
+    LS_GOTO(ls_pool_create(&x->pool, o->threads, scratch, e));
+    x->threads = ls_pool_threads(x->pool);
+    x->work_bytes = sizeof *x + (size_t)x->threads * scratch;
+    LS_GOTO(ls_plan_init(&x->plan, g, o->max_rows, o->observer != NULL, e));
+    LS_GOTO(ls_native_weights_init(&x->weights, g, c, x->pool, o, e));
+    LS_GOTO(ls_kv_init(&x->kv, g, o->max_seqs, o->context, e));
+    LS_GOTO(make_buffers(x, e));
+    LS_GOTO(make_steps(x, e));
+    LS_GOTO(ls_native_attention_init(x, e));
+    LS_GOTO(ls_native_moe_init(x, e));
+    *out = &x->base;
+    return LS_OK;
+out:
+    destroy(&x->base);
+    return rc;
+}
+
+const char *ls_native_level(void) {
+    ls_cpu cpu;
+    ls_cpu_detect(&cpu);
+    return ls_level_name(cpu.best);
+}

@@ -1,0 +1,157 @@
+/* The native executor from the inside: what its files share. Not for other folders.
+ *
+ * A pass is one run of the pool: every thread walks the steps of the plan, takes tasks of a step until none is left, and
+ * meets the others at a barrier before the next. What a task computes does not depend on which thread takes it. */
+#ifndef LS_NATIVE_EXECUTOR_INTERNAL_H
+#define LS_NATIVE_EXECUTOR_INTERNAL_H
+
+#include <stdatomic.h>
+
+#include "graph/executor.h"
+#include "native/executor_plan.h"
+#include "native/kernels/kernel.h"
+#include "native/kv.h"
+#include "native/ops_table.h"
+
+enum {
+    LS_MOE_ROWS = 256,    /* rows whose experts run together */
+    LS_MOE_PHASES = 6,
+    LS_APPEND_ROWS = 32,  /* rows of one task that stores keys and values */
+    LS_MAX_HEAD = 512
+};
+
+/* ---- Weights (executor_weights.c) ------------------------------------------------------------------------------- */
+
+/* Operands of one node. Matrices are shared between nodes that use the same rows of the same tensor. */
+typedef struct ls_node_weights {
+    const ls_packed *matrix;  /* LINEAR */
+    float *a, *b;             /* canonical vectors: norm weight with its offset, or bias of a product in b */
+    int64_t a_len;
+    const ls_packed **expert; /* MOE: [3][experts] gate, up, down */
+} ls_node_weights;
+
+typedef struct ls_native_weights {
+    ls_node_weights *node; /* [n_nodes] */
+    size_t n_nodes;
+    ls_packed *packed;     /* [n_packed] */
+    const ls_param **source; /* [n_packed] what each was packed from */
+    size_t n_packed, bytes;
+} ls_native_weights;
+
+typedef struct ls_native ls_native;
+
+ls_code ls_native_weights_init(ls_native_weights *w, const ls_graph *g, ls_checkpoint *c, ls_pool *pool, const ls_executor_options *o, ls_error *e);
+void ls_native_weights_deinit(ls_native_weights *w); /* fine on a zeroed struct */
+
+/* ---- The executor ----------------------------------------------------------------------------------------------- */
+
+/* How a step is cut into tasks. */
+typedef struct ls_step_run {
+    int tasks;        /* of the current pass */
+    int tiles;        /* LINEAR: weight tiles of one task */
+    int linear_tasks; /* LINEAR: tasks of a pass that has rows */
+    int class;        /* attention: index into ls_native.class */
+    bool split;       /* attention, current pass: a task is one range of a tile, and COMBINE joins them */
+} ls_step_run;
+
+/* Rows of one slot in the current pass: order[begin .. begin + n), in ascending position. */
+typedef struct ls_run {
+    int slot, begin, n;
+} ls_run;
+
+/* Queries [first, first + n) of a run; query i is row i / group of the run and head i % group of a key head's group. */
+typedef struct ls_tile {
+    int run, first, n;
+} ls_tile;
+
+/* Tiles for one number of query heads per key head. */
+typedef struct ls_tile_class {
+    int group, n;
+    ls_tile *tile;
+} ls_tile_class;
+
+/* Working memory of the experts, for up to LS_MOE_ROWS rows. */
+typedef struct ls_moe_space {
+    int *kept;               /* [rows, top_k] */
+    float *score;            /* [rows, top_k] */
+    int *pair_row;           /* [pairs] row of each (row, expert) pair, sorted by expert */
+    int *pair_of;            /* [rows, top_k] */
+    int *begin;              /* [experts + 1] */
+    int *active, n_active;   /* experts with rows */
+    float *gate, *up, *down; /* [pairs, inner], [pairs, inner], [pairs, hidden] */
+    ls_acts hidden, inner;
+    void *memory[7];
+} ls_moe_space;
+
+struct ls_native {
+    ls_executor base;
+    const ls_graph *g;
+    ls_executor_options o;
+    const ls_ops *ops;
+    const ls_kernels *kernels;
+    ls_pool *pool;
+    int threads;
+    ls_plan plan;
+    ls_step_run *run;      /* [n_steps] */
+    atomic_int *claimed;   /* [n_steps] tasks taken in the current pass */
+    atomic_int moe_claimed[LS_MOE_PHASES];
+    void **buffer;         /* [n_buffers] */
+    ls_acts *acts;         /* [n_nodes] bound where the plan quantises */
+    ls_native_weights weights;
+    ls_kv kv;
+    ls_moe_space moe;
+    int32_t **rope;        /* [n_rope] each [max_rows][2][rot_dim / 2]: cos, sin of the current rows */
+    uint8_t *parts;        /* attention: [part_slots][ranges][LS_ATTN_TILE] parts */
+    size_t part_slot_bytes, part_slots;
+    size_t work_bytes;
+    /* The current pass. */
+    const ls_batch *batch;
+    float *logits;
+    int *position, *order; /* [max_rows] */
+    ls_run *slots;         /* [max_seqs] */
+    int *slot_run;         /* [max_seqs] run of each slot, or -1 */
+    int n_runs, longest;   /* longest: positions of the longest sequence after the pass */
+    ls_tile_class *class;
+    int n_classes;
+};
+
+static inline int ls_native_rows(const ls_native *x, bool selected) { return selected ? x->batch->n_out : x->batch->n_rows; }
+
+/* f32 [rows, cols] of node |node|. */
+static inline float *ls_native_value(const ls_native *x, int node) {
+    int b = x->plan.value[node];
+    return b == LS_LOGITS_BUFFER ? x->logits : x->buffer[b];
+}
+
+/* Next task of a counter below |n|, or -1. */
+static inline int ls_claim(atomic_int *counter, int n) {
+    int t = atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
+    return t < n ? t : -1;
+}
+
+/* Working memory of one thread during attention, in the pool's scratch. */
+typedef struct ls_attend_scratch {
+    ls_attn_space space;
+    int32_t mantissa[LS_MAX_HEAD], tile[LS_ATTN_TILE * LS_MAX_HEAD];
+    int64_t sum[LS_MAX_HEAD];
+} ls_attend_scratch;
+
+/* Task |task| of step |step| on |thread|: rows, and products (executor_rows.c). */
+void ls_native_rows_task(ls_native *x, int step, int task);
+int ls_native_rows_tasks(const ls_native *x, int step);
+void ls_native_linear_task(ls_native *x, int step, int task, int thread);
+
+/* Attention (executor_attention.c): classes at create, tiles and task counts at the start of a pass, tasks. */
+ls_code ls_native_attention_init(ls_native *x, ls_error *e);
+void ls_native_attention_deinit(ls_native *x);
+void ls_native_attention_prepare(ls_native *x);
+void ls_native_append_task(ls_native *x, int step, int task, int thread);
+void ls_native_attend_task(ls_native *x, int step, int task, int thread);
+void ls_native_combine_task(ls_native *x, int step, int task, int thread);
+
+/* Experts (executor_moe.c): the whole step, run by every thread together. */
+ls_code ls_native_moe_init(ls_native *x, ls_error *e);
+void ls_native_moe_deinit(ls_native *x);
+void ls_native_moe_step(ls_native *x, int step, int thread);
+
+#endif

@@ -1,0 +1,249 @@
+/* Scheduling of nodes into steps and sharing of buffers: see executor_plan.h. */
+#include "native/executor_plan.h"
+
+#include <limits.h>
+#include <string.h>
+
+#include "native/activations.h"
+
+/* Working state of the planner. */
+typedef struct planner {
+    const ls_graph *g;
+    ls_plan *p;
+    bool *done, *quantised_done, *wanted; /* [n_nodes]; wanted: a product reads the quantised value */
+    int *readers, *last;                  /* [n_nodes] nodes that read a value; last step that does, for either form */
+    int *last_quantised;
+    int *root;                            /* [n_nodes] the value whose buffer this one overwrites, or itself */
+    int *born, *born_quantised;           /* [n_nodes] first step that writes */
+    int *free_at;                         /* [2 * n_nodes] step from which a buffer is free again */
+} planner;
+
+static bool reads_quantised(const ls_node *n) { return n->op == LS_OP_LINEAR || n->op == LS_OP_MOE; }
+
+static bool is_row_wise(const ls_node *n) { return n->op != LS_OP_LINEAR && n->op != LS_OP_ATTENTION && n->op != LS_OP_MOE; }
+
+static bool overwrites_input(const ls_node *n) {
+    switch (n->op) {
+        case LS_OP_RMS_NORM: case LS_OP_LAYER_NORM: case LS_OP_ROPE: case LS_OP_ACTIVATION: case LS_OP_GLU: case LS_OP_MUL: case LS_OP_ADD:
+        case LS_OP_SCALE: case LS_OP_CLAMP: case LS_OP_SOFTCAP: return true;
+        default: return false;
+    }
+}
+
+/* Whether input |i| of |n| is used in its quantised form only. */
+static bool input_is_quantised(const ls_node *n, int i) { return reads_quantised(n) && i == 0; }
+
+static bool ready(const planner *s, const ls_node *n) {
+    for (int i = 0; i < n->n_in; i++)
+        if (input_is_quantised(n, i) ? !s->quantised_done[n->in[i]] : !s->done[n->in[i]]) return false;
+    return true;
+}
+
+/* ---- Steps ------------------------------------------------------------------------------------------------------ */
+
+static void put_item(planner *s, ls_item_kind kind, int node) {
+    s->p->item[s->p->n_items++] = (ls_item){kind, node};
+    if (kind == LS_ITEM_NODE) s->done[node] = true;
+    else s->quantised_done[node] = true;
+}
+
+static void put_step(planner *s, ls_step_kind kind, int begin) {
+    bool selected = s->g->nodes[s->p->item[begin].node].selected;
+    s->p->step[s->p->n_steps++] = (ls_step){.kind = kind, .selected = selected, .begin = begin, .count = s->p->n_items - begin};
+}
+
+/* One sweep in graph order over row-wise items that are ready and whose rows are |selected|. An item readied by an earlier
+ * one of the sweep joins the same step, since it only reads its own row. */
+static bool add_rows(planner *s, bool selected) {
+    int begin = s->p->n_items;
+    for (int i = 0; i < (int)s->g->n_nodes; i++) {
+        const ls_node *n = &s->g->nodes[i];
+        if (n->selected != selected) continue;
+        if (!s->done[i] && is_row_wise(n) && ready(s, n)) put_item(s, LS_ITEM_NODE, i);
+        if (s->done[i] && s->wanted[i] && !s->quantised_done[i]) put_item(s, LS_ITEM_QUANTISE, i);
+    }
+    if (s->p->n_items == begin) return false;
+    put_step(s, LS_STEP_ROWS, begin);
+    return true;
+}
+
+static bool add_linears(planner *s, bool selected) {
+    int begin = s->p->n_items;
+    for (int i = 0; i < (int)s->g->n_nodes; i++) {
+        const ls_node *n = &s->g->nodes[i];
+        if (!s->done[i] && n->op == LS_OP_LINEAR && n->selected == selected && ready(s, n)) put_item(s, LS_ITEM_NODE, i);
+    }
+    if (s->p->n_items == begin) return false;
+    put_step(s, LS_STEP_LINEAR, begin);
+    return true;
+}
+
+static void add_alone(planner *s, int node) {
+    int begin = s->p->n_items;
+    ls_op op = s->g->nodes[node].op;
+    put_item(s, LS_ITEM_NODE, node);
+    if (op == LS_OP_ATTENTION) {
+        put_step(s, LS_STEP_APPEND, begin);
+        put_step(s, LS_STEP_ATTEND, begin);
+        put_step(s, LS_STEP_COMBINE, begin);
+    } else put_step(s, op == LS_OP_MOE ? LS_STEP_MOE : op == LS_OP_LINEAR ? LS_STEP_LINEAR : LS_STEP_ROWS, begin);
+}
+
+static bool add_first_other(planner *s) {
+    for (int i = 0; i < (int)s->g->n_nodes; i++) {
+        const ls_node *n = &s->g->nodes[i];
+        if (s->done[i] || (n->op != LS_OP_ATTENTION && n->op != LS_OP_MOE) || !ready(s, n)) continue;
+        add_alone(s, i);
+        return true;
+    }
+    return false;
+}
+
+/* All rows go first: the selected rows are the end of the graph. */
+static void schedule(planner *s) {
+    bool more = true;
+    while (more) {
+        more = add_rows(s, false);
+        more |= add_linears(s, false);
+        if (!more) more = add_first_other(s);
+        if (!more) more = add_rows(s, true) || add_linears(s, true);
+    }
+}
+
+static void schedule_node_by_node(planner *s) {
+    for (int i = 0; i < (int)s->g->n_nodes; i++) {
+        const ls_node *n = &s->g->nodes[i];
+        if (reads_quantised(n) && !s->quantised_done[n->in[0]]) {
+            int begin = s->p->n_items;
+            put_item(s, LS_ITEM_QUANTISE, n->in[0]);
+            put_step(s, LS_STEP_ROWS, begin);
+        }
+        add_alone(s, i);
+    }
+}
+
+/* ---- Buffers ---------------------------------------------------------------------------------------------------- */
+
+/* Which values overwrite their input. Its one reader may not need the value after the node runs. */
+static void find_roots(planner *s) {
+    for (int i = 0; i < (int)s->g->n_nodes; i++) {
+        const ls_node *n = &s->g->nodes[i];
+        s->root[i] = i;
+        if (overwrites_input(n) && s->readers[n->in[0]] == 1 && s->g->nodes[n->in[0]].cols == n->cols) s->root[i] = s->root[n->in[0]];
+    }
+}
+
+static void find_lives(planner *s) {
+    for (int t = 0; t < s->p->n_steps; t++)
+        for (int k = s->p->step[t].begin; k < s->p->step[t].begin + s->p->step[t].count; k++) {
+            ls_item it = s->p->item[k];
+            const ls_node *n = &s->g->nodes[it.node];
+            int root = s->root[it.node];
+            if (s->last[root] < t) s->last[root] = t;
+            if (it.kind == LS_ITEM_QUANTISE) {
+                s->born_quantised[it.node] = s->last_quantised[it.node] = t;
+                continue;
+            }
+            if (s->born[root] > t) s->born[root] = t;
+            for (int i = 0; i < n->n_in; i++) {
+                int *last = input_is_quantised(n, i) ? &s->last_quantised[n->in[i]] : &s->last[s->root[n->in[i]]];
+                if (*last < t) *last = t;
+            }
+        }
+}
+
+/* The smallest free buffer that is large enough, or else the largest free one, grown; or a new one. */
+static int take_buffer(planner *s, size_t bytes, int born, int last) {
+    ls_plan *p = s->p;
+    int best = LS_NO_BUFFER;
+    for (int b = 0; b < p->n_buffers; b++) {
+        if (s->free_at[b] >= born) continue;
+        if (best == LS_NO_BUFFER) best = b;
+        else if (p->bytes[best] < bytes ? p->bytes[b] > p->bytes[best] : p->bytes[b] >= bytes && p->bytes[b] < p->bytes[best]) best = b;
+    }
+    if (best == LS_NO_BUFFER) best = p->n_buffers++;
+    if (p->bytes[best] < bytes) p->bytes[best] = bytes;
+    s->free_at[best] = last;
+    return best;
+}
+
+static ls_code place(planner *s, int max_rows, ls_error *e) {
+    const ls_graph *g = s->g;
+    int n = (int)g->n_nodes, logits = s->root[n - 1];
+    for (int t = 0; t < s->p->n_steps; t++)
+        for (int i = 0; i < n; i++) {
+            if (s->born[i] == t && s->root[i] == i && i != logits) {
+                size_t bytes = 0;
+                if (!ls_size_mul((size_t)g->nodes[i].cols, (size_t)max_rows * sizeof(float), &bytes))
+                    LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "node \"%s\": %d rows of %lld columns do not fit", g->nodes[i].name, max_rows, (long long)g->nodes[i].cols);
+                s->p->value[i] = take_buffer(s, bytes, t, s->last[i]);
+            }
+            if (s->born_quantised[i] == t)
+                s->p->quantised[i] = take_buffer(s, ls_acts_bytes(g->contract, max_rows, g->nodes[i].cols), t, s->last_quantised[i]);
+        }
+    for (int i = 0; i < n; i++) s->p->value[i] = s->root[i] == logits ? LS_LOGITS_BUFFER : s->p->value[s->root[i]];
+    return LS_OK;
+}
+
+/* ---- Life of a plan ----------------------------------------------------------------------------------------------- */
+
+static void planner_deinit(planner *s) {
+    ls_free(s->done);
+    ls_free(s->readers);
+}
+
+static ls_code planner_init(planner *s, ls_error *e) {
+    size_t n = s->g->n_nodes;
+    LS_TRY(ls_calloc(&s->done, 3 * n, sizeof *s->done, "plan", e));
+    s->quantised_done = s->done + n;
+    s->wanted = s->done + 2 * n;
+    LS_TRY(ls_calloc(&s->readers, 8 * n, sizeof *s->readers, "plan", e));
+    int *next = s->readers + n;
+    int **arrays[] = {&s->last, &s->last_quantised, &s->root, &s->born, &s->born_quantised, &s->free_at};
+    for (int i = 0; i < 6; i++, next += n) *arrays[i] = next;
+    for (size_t i = 0; i < n; i++) {
+        const ls_node *node = &s->g->nodes[i];
+        s->born[i] = s->born_quantised[i] = INT_MAX;
+        s->last[i] = s->last_quantised[i] = -1;
+        for (int k = 0; k < node->n_in; k++) s->readers[node->in[k]]++;
+        if (reads_quantised(node)) s->wanted[node->in[0]] = true;
+    }
+    return LS_OK;
+}
+
+static ls_code plan_arrays(ls_plan *p, size_t n, ls_error *e) {
+    LS_TRY(ls_calloc(&p->step, 4 * n, sizeof *p->step, "plan", e));
+    LS_TRY(ls_calloc(&p->item, 2 * n, sizeof *p->item, "plan", e));
+    LS_TRY(ls_calloc(&p->value, n, sizeof *p->value, "plan", e));
+    LS_TRY(ls_calloc(&p->quantised, n, sizeof *p->quantised, "plan", e));
+    LS_TRY(ls_calloc(&p->bytes, 2 * n, sizeof *p->bytes, "plan", e));
+    for (size_t i = 0; i < n; i++) p->value[i] = p->quantised[i] = LS_NO_BUFFER;
+    return LS_OK;
+}
+
+ls_code ls_plan_init(ls_plan *p, const ls_graph *g, int max_rows, bool node_by_node, ls_error *e) {
+    *p = (ls_plan){0};
+    if (!g->n_nodes || !g->nodes[g->n_nodes - 1].selected)
+        LS_FAIL(e, LS_INVALID_ARGUMENT, "the graph's last node must give the logits of selected rows; add a select_rows node");
+    planner s = {.g = g, .p = p};
+    ls_code rc;
+    LS_GOTO(planner_init(&s, e));
+    LS_GOTO(plan_arrays(p, g->n_nodes, e));
+    (node_by_node ? schedule_node_by_node : schedule)(&s);
+    find_roots(&s);
+    find_lives(&s);
+    rc = place(&s, max_rows, e);
+out:
+    planner_deinit(&s);
+    if (rc) ls_plan_deinit(p);
+    return rc;
+}
+
+void ls_plan_deinit(ls_plan *p) {
+    ls_free(p->step);
+    ls_free(p->item);
+    ls_free(p->value);
+    ls_free(p->quantised);
+    ls_free(p->bytes);
+    *p = (ls_plan){0};
+}

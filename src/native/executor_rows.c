@@ -1,0 +1,100 @@
+/* Row-wise items and matrix products of the native executor. */
+#include <string.h>
+
+#include "native/executor_internal.h"
+
+/* ---- Rows ------------------------------------------------------------------------------------------------------- */
+
+enum { ROWS_MAX = 16 }; /* of one task: their values stay in the nearest cache from item to item */
+
+static int rows_per_task(const ls_native *x, int rows) {
+    int each = (rows + 4 * x->threads - 1) / (4 * x->threads);
+    return each < 1 ? 1 : each > ROWS_MAX ? ROWS_MAX : each;
+}
+
+int ls_native_rows_tasks(const ls_native *x, int step) {
+    int rows = ls_native_rows(x, x->plan.step[step].selected), each = rows_per_task(x, rows);
+    return (rows + each - 1) / each;
+}
+
+static void embed_row(const ls_native *x, const ls_node *n, float *y, int row) {
+    ls_tensor_row_f32(n->w[0]->tensor, n->w[0]->row_begin + x->batch->token[row], y);
+    x->ops->canon(y, y, n->cols);
+    if (n->scale != 1.0f) x->ops->scale(y, y, n->cols, n->scale);
+}
+
+static void rope_row(const ls_native *x, const ls_node *n, float *y, const float *in, int row) {
+    const ls_rope *r = &x->g->rope[n->rope];
+    const int32_t *c = x->rope[n->rope] + (size_t)row * (size_t)r->rot_dim;
+    x->ops->rope(y, in, n->heads, n->head_dim, r, c, c + r->rot_dim / 2);
+}
+
+/* A factor of one column scales the whole row. */
+static void mul_row(const ls_native *x, const ls_node *n, float *y, const float *a, const float *b, int64_t b_cols) {
+    if (b_cols == n->cols) x->ops->mul(y, a, b, n->cols);
+    else x->ops->scale(y, a, n->cols, b[0]);
+}
+
+static void node_row(const ls_native *x, int index, int row) {
+    const ls_node *n = &x->g->nodes[index];
+    const ls_ops *ops = x->ops;
+    const ls_node_weights *w = &x->weights.node[index];
+    const float *in[2] = {NULL, NULL};
+    for (int i = 0; i < n->n_in && i < 2; i++) {
+        int from = n->op == LS_OP_SELECT_ROWS && !x->g->nodes[n->in[i]].selected ? x->batch->out_row[row] : row;
+        in[i] = ls_native_value(x, n->in[i]) + (int64_t)from * x->g->nodes[n->in[i]].cols;
+    }
+    float *y = ls_native_value(x, index) + (int64_t)row * n->cols;
+    switch (n->op) {
+        case LS_OP_EMBED: embed_row(x, n, y, row); break;
+        case LS_OP_RMS_NORM: ops->rms_norm(y, in[0], n->cols, n->group, w->a, w->a_len, n->eps); break;
+        case LS_OP_LAYER_NORM: ops->layer_norm(y, in[0], n->cols, n->group, w->a, w->a_len, w->b, n->eps); break;
+        case LS_OP_ROPE: rope_row(x, n, y, in[0], row); break;
+        case LS_OP_ACTIVATION: ops->act(y, in[0], n->cols, n->act); break;
+        case LS_OP_GLU: ops->glu(y, in[0], in[1], n->cols, n->act); break;
+        case LS_OP_MUL: mul_row(x, n, y, in[0], in[1], x->g->nodes[n->in[1]].cols); break;
+        case LS_OP_ADD: ops->add(y, in[0], in[1], n->cols); break;
+        case LS_OP_SCALE: ops->scale(y, in[0], n->cols, n->scale); break;
+        case LS_OP_CLAMP: ops->clamp(y, in[0], n->cols, n->limit); break;
+        case LS_OP_SOFTCAP: ops->softcap(y, in[0], n->cols, n->limit); break;
+        case LS_OP_SLICE: memcpy(y, in[0] + n->begin, (size_t)n->cols * sizeof *y); break;
+        case LS_OP_SELECT_ROWS: memcpy(y, in[0], (size_t)n->cols * sizeof *y); break;
+        default: break; /* other operators have steps of their own */
+    }
+}
+
+void ls_native_rows_task(ls_native *x, int step, int task) {
+    const ls_step *s = &x->plan.step[step];
+    int rows = ls_native_rows(x, s->selected), each = rows_per_task(x, rows), begin = task * each, end = begin + each < rows ? begin + each : rows;
+    for (int k = s->begin; k < s->begin + s->count; k++) {
+        ls_item it = x->plan.item[k];
+        const float *value = ls_native_value(x, it.node);
+        int64_t cols = x->g->nodes[it.node].cols;
+        for (int row = begin; row < end; row++) {
+            if (it.kind == LS_ITEM_NODE) node_row(x, it.node, row);
+            else x->kernels->quantise[x->g->contract](&x->acts[it.node], row, value + row * cols);
+        }
+    }
+}
+
+/* ---- Products --------------------------------------------------------------------------------------------------- */
+
+void ls_native_linear_task(ls_native *x, int step, int task, int thread) {
+    const ls_step *s = &x->plan.step[step];
+    int tiles = x->run[step].tiles;
+    for (int k = s->begin; k < s->begin + s->count; k++) {
+        int node = x->plan.item[k].node;
+        const ls_node *n = &x->g->nodes[node];
+        const ls_packed *w = x->weights.node[node].matrix;
+        int tasks = (int)((w->tiles + tiles - 1) / tiles);
+        if (task >= tasks) {
+            task -= tasks;
+            continue;
+        }
+        int64_t begin = (int64_t)task * tiles, end = begin + tiles < w->tiles ? begin + tiles : w->tiles;
+        ls_linear_out out = {.y = ls_native_value(x, node), .stride = n->cols, .bias = x->weights.node[node].b};
+        x->kernels->linear[x->g->contract][w->kind](w, begin, end, &x->acts[n->in[0]], 0, ls_native_rows(x, s->selected), &out,
+                                                    ls_pool_scratch(x->pool, thread));
+        return;
+    }
+}

@@ -1,0 +1,161 @@
+/* Weights of the native executor: every matrix packed once, every vector made canonical once. */
+#include <string.h>
+
+#include "native/executor_internal.h"
+
+typedef struct loader {
+    ls_native_weights *w;
+    ls_checkpoint *c;
+    ls_contract contract;
+    ls_pool *pool;
+    const ls_executor_options *o;
+    double done, total; /* weights packed, and to pack */
+} loader;
+
+/* ---- Vectors ---------------------------------------------------------------------------------------------------- */
+
+/* Elements [row_begin * cols, (row_begin + rows) * cols) of the flattened tensor. */
+static ls_code read_vector(const ls_param *p, float **out, ls_error *e) {
+    const ls_tensor *t = p->tensor;
+    LS_TRY(ls_tensor_check_finite(t, e));
+    int64_t width = t->rank ? t->shape[t->rank - 1] : 1, n = p->rows * p->cols, begin = p->row_begin * p->cols;
+    if (width < 1 || begin + n > ls_tensor_rows(t) * width)
+        LS_FAIL(e, LS_OUT_OF_RANGE, "tensor \"%s\": elements [%lld, %lld) of %lld", t->name, (long long)begin, (long long)(begin + n),
+                (long long)(ls_tensor_rows(t) * width));
+    float *row = NULL;
+    ls_code rc;
+    LS_GOTO(ls_calloc(&row, (size_t)width, sizeof *row, t->name, e));
+    LS_GOTO(ls_calloc(out, (size_t)n, sizeof **out, t->name, e));
+    for (int64_t r = begin / width; r * width < begin + n; r++) {
+        ls_tensor_row_f32(t, r, row);
+        for (int64_t k = 0; k < width; k++) {
+            int64_t i = r * width + k - begin;
+            if (i >= 0 && i < n) (*out)[i] = ls_canon(row[k]);
+        }
+    }
+out:
+    ls_free(row);
+    return rc;
+}
+
+static ls_code load_norm(loader *l, const ls_node *n, ls_node_weights *w, ls_error *e) {
+    if (n->w[0]) {
+        LS_TRY(read_vector(n->w[0], &w->a, e));
+        w->a_len = n->w[0]->rows * n->w[0]->cols;
+        for (int64_t i = 0; n->weight_offset != 0 && i < w->a_len; i++) w->a[i] = ls_canon(n->weight_offset + w->a[i]);
+        l->w->bytes += (size_t)w->a_len * sizeof(float);
+    }
+    if (n->w[1]) {
+        LS_TRY(read_vector(n->w[1], &w->b, e));
+        if (!n->w[0]) w->a_len = n->w[1]->rows * n->w[1]->cols;
+    }
+    return LS_OK;
+}
+
+/* ---- Matrices --------------------------------------------------------------------------------------------------- */
+
+static void report(const loader *l) {
+    if (l->o->progress) l->o->progress(l->o->progress_user, l->total > 0 ? l->done / l->total : 1.0);
+}
+
+/* Packs |p| as the next matrix. |checked|: its tensor has been found finite already. */
+static ls_code pack(loader *l, const ls_param *p, bool checked, const ls_packed **out, ls_error *e) {
+    ls_native_weights *w = l->w;
+    if (!checked) LS_TRY(ls_tensor_check_finite(p->tensor, e));
+    LS_TRY(ls_pack(&w->packed[w->n_packed], p->tensor, p->row_begin, p->rows, l->contract, l->pool, e));
+    ls_checkpoint_forget(l->c, p->tensor);
+    w->bytes += ls_packed_bytes(&w->packed[w->n_packed]);
+    w->source[w->n_packed] = p;
+    *out = &w->packed[w->n_packed++];
+    l->done += (double)p->rows * (double)p->cols;
+    report(l);
+    return LS_OK;
+}
+
+/* A matrix that an earlier product uses too is packed once. */
+static ls_code load_linear(loader *l, const ls_node *n, ls_node_weights *w, ls_error *e) {
+    const ls_param *p = n->w[0];
+    bool checked = false;
+    for (size_t i = 0; i < l->w->n_packed && !w->matrix; i++) {
+        const ls_param *s = l->w->source[i];
+        checked |= s->tensor == p->tensor;
+        if (s->tensor == p->tensor && s->row_begin == p->row_begin && s->rows == p->rows) w->matrix = &l->w->packed[i];
+    }
+    if (!w->matrix) LS_TRY(pack(l, p, checked, &w->matrix, e));
+    return n->w[1] ? read_vector(n->w[1], &w->b, e) : LS_OK;
+}
+
+static ls_code load_experts(loader *l, const ls_node *n, ls_node_weights *w, ls_error *e) {
+    const ls_moe *m = n->moe;
+    const ls_param *role[3] = {m->gate, m->up, m->down};
+    LS_TRY(ls_calloc(&w->expert, 3 * (size_t)m->experts, sizeof *w->expert, "experts", e));
+    for (int k = 0; k < 3; k++)
+        for (int i = 0; i < m->experts; i++) {
+            bool checked = i && role[k][i].tensor == role[k][i - 1].tensor;
+            LS_TRY(pack(l, &role[k][i], checked, &w->expert[k * m->experts + i], e));
+        }
+    return LS_OK;
+}
+
+static ls_code load_node(loader *l, const ls_node *n, ls_node_weights *w, ls_error *e) {
+    switch (n->op) {
+        case LS_OP_EMBED:
+            LS_TRY(ls_tensor_check_finite(n->w[0]->tensor, e));
+            ls_checkpoint_forget(l->c, n->w[0]->tensor);
+            return LS_OK;
+        case LS_OP_LINEAR: return load_linear(l, n, w, e);
+        case LS_OP_RMS_NORM: case LS_OP_LAYER_NORM: return load_norm(l, n, w, e);
+        case LS_OP_MOE: return load_experts(l, n, w, e);
+        default: return LS_OK;
+    }
+}
+
+static size_t count_matrices(const ls_graph *g, double *weights) {
+    size_t count = 0;
+    for (size_t i = 0; i < g->n_nodes; i++) {
+        const ls_node *n = &g->nodes[i];
+        if (n->op == LS_OP_LINEAR) {
+            count++;
+            *weights += (double)n->w[0]->rows * (double)n->w[0]->cols;
+        } else if (n->op == LS_OP_MOE) {
+            count += 3 * (size_t)n->moe->experts;
+            *weights += 3.0 * n->moe->experts * (double)n->moe->gate[0].rows * (double)n->moe->gate[0].cols;
+        }
+    }
+    return count;
+}
+
+ls_code ls_native_weights_init(ls_native_weights *w, const ls_graph *g, ls_checkpoint *c, ls_pool *pool, const ls_executor_options *o, ls_error *e) {
+    loader l = {.w = w, .c = c, .contract = g->contract, .pool = pool, .o = o};
+    size_t count = count_matrices(g, &l.total);
+    ls_code rc = LS_OK;
+    *w = (ls_native_weights){.n_nodes = g->n_nodes};
+    LS_GOTO(ls_calloc(&w->node, g->n_nodes, sizeof *w->node, "weights", e));
+    LS_GOTO(ls_calloc(&w->packed, count, sizeof *w->packed, "weights", e));
+    LS_GOTO(ls_calloc(&w->source, count, sizeof *w->source, "weights", e));
+    report(&l);
+    for (size_t i = 0; i < g->n_nodes; i++) {
+        rc = load_node(&l, &g->nodes[i], &w->node[i], e);
+        if (rc) rc = ls_error_wrap(e, rc, "node \"%s\"", g->nodes[i].name);
+        if (rc) goto out;
+    }
+    l.done = l.total;
+    report(&l);
+    return LS_OK;
+out:
+    ls_native_weights_deinit(w);
+    return rc;
+}
+
+void ls_native_weights_deinit(ls_native_weights *w) {
+    for (size_t i = 0; w->node && i < w->n_nodes; i++) {
+        ls_free(w->node[i].a);
+        ls_free(w->node[i].b);
+        ls_free(w->node[i].expert);
+    }
+    for (size_t i = 0; i < w->n_packed; i++) ls_packed_deinit(&w->packed[i]);
+    ls_free(w->node);
+    ls_free(w->packed);
+    ls_free(w->source);
+    *w = (ls_native_weights){0};
+}
