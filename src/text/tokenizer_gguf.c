@@ -51,6 +51,11 @@ static ls_code respell_spaces(ls_arena *a, ls_sp_piece *p, ls_error *e) {
 }
 
 static ls_code read_pieces(const source *s, ls_arena *a, ls_sp_model *m, ls_error *e) {
+    bool has_tab = false;
+    for (size_t i = 0; i < s->n; i++) {
+        const char *text = json_string_value(json_array_get(s->tokens, i));
+        has_tab |= text && !strcmp(text, "\t");
+    }
     for (size_t i = 0; i < s->n; i++) {
         const json_t *text = json_array_get(s->tokens, i), *score = json_array_get(s->scores, i);
         ls_sp_piece *p = &m->pieces[i];
@@ -63,8 +68,8 @@ static ls_code read_pieces(const source *s, ls_arena *a, ls_sp_model *m, ls_erro
             p->score = 0;
             LS_TRY(respell_spaces(a, p, e));
         }
-        /* Gemma's published vocabulary has the tab itself in the place of its byte piece. */
-        if (s->gemma && p->len == 6 && !memcmp(p->text, "<0x09>", 6)) p->text = "\t", p->len = 1;
+        /* Gemma's published vocabulary has the tab itself in the place of its byte piece, unless it is a piece too. */
+        if (s->gemma && !has_tab && p->len == 6 && !memcmp(p->text, "<0x09>", 6)) p->text = "\t", p->len = 1;
     }
     return LS_OK;
 }

@@ -44,8 +44,9 @@ ls_code ls_bpe_read_merge(ls_token_model *m, const json_t *v, uint32_t rank, ls_
  * longer left parts, then longer right parts, then order of ids. scores [vocab.n_ids]. */
 ls_code ls_bpe_merges_from_scores(ls_token_model *m, const float *scores, ls_error *e);
 
-/* Builds the trie and the unknown score from scores [vocab.n_ids] (copied). */
-ls_code ls_unigram_finish(ls_token_model *m, const double *scores, ls_error *e);
+/* Builds the trie and the unknown score from scores [vocab.n_ids] (copied). Tokens i with hidden[i] are never found in text
+ * (NULL: none hidden). */
+ls_code ls_unigram_finish(ls_token_model *m, const double *scores, const uint8_t *hidden, ls_error *e);
 
 /* Working memory of one thread's encoding. Zero-initialise. */
 typedef struct ls_model_work {

@@ -144,7 +144,12 @@ static ls_code trim_spaces(const ls_str *in, ls_str *out, ls_error *e) {
         if (in->data[i] == ' ' && (!out->len || out->data[out->len - 1] == ' ')) continue;
         LS_TRY(ls_str_append(out, in->data + i, 1, e));
     }
-    if (out->len && out->data[out->len - 1] == ' ') out->data[--out->len] = 0;
+    for (;;) { /* at the end SentencePiece drops spaces in both spellings */
+        if (out->len && out->data[out->len - 1] == ' ') out->len--;
+        else if (out->len >= 3 && !memcmp(out->data + out->len - 3, "\xE2\x96\x81", 3)) out->len -= 3;
+        else break;
+    }
+    if (out->data) out->data[out->len] = 0;
     return LS_OK;
 }
 

@@ -7,14 +7,23 @@
 #include <string.h>
 
 #include "text/tokenizer_regex.h"
+#include "text/tokenizer_unicode_tables.h"
 
 #define SPACES "\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
 #define WORDS "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
+#define LATIN1_NUMBERS "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}" /* words for Oniguruma's \w, but not inside a class */
+
+#define LATE_HAN "\\x{2b739}\\x{2ebf0}-\\x{2ee5d}\\x{31350}-\\x{323af}" /* assigned after Unicode 14 */
+
+enum { MAX_GROUPS = 64 };
 
 typedef struct translator {
     const char *p, *end, *begin;
     ls_str *out;
     ls_error *e;
+    size_t atom;                /* where the last repeatable item begins in |out| */
+    size_t groups[MAX_GROUPS];  /* where the open groups begin in |out| */
+    size_t depth;
 } translator;
 
 static ls_code emit(translator *t, const char *s) { return ls_str_append(t->out, s, SIZE_MAX, t->e); }
@@ -32,8 +41,28 @@ static ls_code refuse(const translator *t, const char *what) {
 
 static int peek(const translator *t, size_t k) { return (size_t)(t->end - t->p) > k ? (unsigned char)t->p[k] : -1; }
 
+/* The characters of a category that the system's PCRE2 may not know yet. "" is every category of words. */
+static ls_code late_chars(translator *t, const char *category) {
+    for (size_t i = 0; i < ls_uc_late.n; i++) {
+        const ls_late_range *r = &ls_uc_late.v[i];
+        bool in_words = strchr("LM", r->category[0]) || !strcmp(r->category, "Nd") || !strcmp(r->category, "Nl") || !strcmp(r->category, "Pc");
+        if (*category ? strncmp(r->category, category, strlen(category)) : !in_words) continue;
+        LS_TRY(ls_str_printf(t->out, t->e, r->first == r->last ? "\\x{%x}" : "\\x{%x}-\\x{%x}", (unsigned)r->first, (unsigned)r->last));
+    }
+    return LS_OK;
+}
+
+/* A category as a class of its own or as part of the class being written. */
+static ls_code category(translator *t, const char *name, bool negative, bool in_class) {
+    if (in_class && negative) return ls_str_printf(t->out, t->e, "\\P{%s}", name);
+    if (!in_class) LS_TRY(emit(t, negative ? "[^" : "["));
+    LS_TRY(ls_str_printf(t->out, t->e, "\\p{%s}", name));
+    LS_TRY(late_chars(t, name));
+    return in_class ? LS_OK : emit(t, "]");
+}
+
 /* \p{Name}, \P{Name}, \p{^Name}: categories pass; a script name means the Script property, not Script_Extensions. */
-static ls_code property(translator *t) {
+static ls_code property(translator *t, bool in_class) {
     static const struct { const char *longer, *shorter; } names[] = {
         {"letter", "L"}, {"mark", "M"}, {"number", "N"}, {"punctuation", "P"}, {"symbol", "S"}, {"separator", "Z"},
         {"other", "C"}, {"any", "Any"}, {"alphabetic", "Alphabetic"}};
@@ -54,6 +83,12 @@ static ls_code property(translator *t) {
     const char *kind = n > 2 ? "sc:" : "", *use = name;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strcmp(low, names[i].longer)) kind = "", use = names[i].shorter;
+    if (!strcmp(low, "han") && !negative)
+        return emit(t, in_class ? "\\p{sc:Han}" LATE_HAN : "[\\p{sc:Han}" LATE_HAN "]");
+    if (!*kind && strlen(use) <= 2) {
+        char canonical[3] = {(char)toupper((unsigned char)use[0]), (char)tolower((unsigned char)use[1]), 0};
+        return category(t, canonical, negative, in_class);
+    }
     return ls_str_printf(t->out, t->e, "\\%c{%s%s}", negative ? 'P' : 'p', kind, use);
 }
 
@@ -77,17 +112,23 @@ static ls_code guard_hyphen(translator *t, bool in_class) {
     return emit(t, "\\-");
 }
 
+static ls_code word_set(translator *t, bool negative, bool in_class) {
+    if (!in_class) LS_TRY(emit(t, negative ? "[^" : "["));
+    LS_TRY(emit(t, in_class ? WORDS : WORDS LATIN1_NUMBERS));
+    LS_TRY(late_chars(t, ""));
+    return in_class ? LS_OK : emit(t, "]");
+}
+
 static ls_code set_escape(translator *t, bool in_class) {
     int c = peek(t, 1);
-    if (c == 'p' || c == 'P') LS_TRY(property(t));
+    if (c == 'p' || c == 'P') LS_TRY(property(t, in_class));
     else if (c == 'W' && in_class) return refuse(t, "\\W inside a class");
     else {
         t->p += 2;
         if (c == 's') LS_TRY(emit(t, in_class ? SPACES : "[" SPACES "]"));
         else if (c == 'S') LS_TRY(emit(t, in_class ? "\\S\\x{180e}" : "[^" SPACES "]"));
-        else if (c == 'w') LS_TRY(emit(t, in_class ? WORDS : "[" WORDS "]"));
-        else if (c == 'W') LS_TRY(emit(t, "[^" WORDS "]"));
-        else LS_TRY(emit(t, c == 'd' ? "\\d" : "\\D"));
+        else if (c == 'w' || c == 'W') LS_TRY(word_set(t, c == 'W', in_class));
+        else LS_TRY(category(t, "Nd", c == 'D', in_class));
     }
     return guard_hyphen(t, in_class);
 }
@@ -104,8 +145,8 @@ static ls_code escape(translator *t, bool in_class) {
     }
     if (!in_class && (c == 'b' || c == 'B')) {
         t->p += 2;
-        return emit(t, c == 'b' ? "(?:(?<=[" WORDS "])(?![" WORDS "])|(?<![" WORDS "])(?=[" WORDS "]))"
-                                : "(?:(?<=[" WORDS "])(?=[" WORDS "])|(?<![" WORDS "])(?![" WORDS "]))");
+        return emit(t, c == 'b' ? "(?:(?<=[" WORDS LATIN1_NUMBERS "])(?![" WORDS LATIN1_NUMBERS "])|(?<![" WORDS LATIN1_NUMBERS "])(?=[" WORDS LATIN1_NUMBERS "]))"
+                                : "(?:(?<=[" WORDS LATIN1_NUMBERS "])(?=[" WORDS LATIN1_NUMBERS "])|(?<![" WORDS LATIN1_NUMBERS "])(?![" WORDS LATIN1_NUMBERS "]))");
     }
     if (!in_class && (c == 'A' || c == 'z' || c == 'Z' || c == 'G')) return copy(t, 2);
     if (c < 128 && isalnum(c)) return refuse(t, "this escape");
@@ -147,6 +188,15 @@ static ls_code group(translator *t) {
     return copy(t, 1);
 }
 
+/* Puts the item that ends here, quantifier and all, into a group, so that another quantifier can follow. */
+static ls_code wrap_atom(translator *t, const char *tail) {
+    LS_TRY(emit(t, "(?:"));
+    char *at = t->out->data + t->atom;
+    memmove(at + 3, at, t->out->len - 3 - t->atom);
+    memcpy(at, "(?:", 3);
+    return emit(t, tail);
+}
+
 /* {n}, {n,}, {,m}, {n,m}. In Ruby's syntax a "+" behind an interval repeats it (PCRE2: possessive), and a "?" behind {n}
  * makes it optional (PCRE2: lazy). Braces that are no interval are literal. */
 static ls_code interval(translator *t) {
@@ -156,6 +206,7 @@ static ls_code interval(translator *t) {
     if (comma) k++;
     while (comma && isdigit(peek(t, k) < 0 ? 0 : peek(t, k))) k++, digits_hi++;
     if (peek(t, k) != '}' || (!digits_lo && !digits_hi) || digits_lo > 5 || digits_hi > 5) {
+        t->atom = t->out->len;
         LS_TRY(emit(t, "\\"));
         return copy(t, 1);
     }
@@ -168,22 +219,49 @@ static ls_code interval(translator *t) {
     int c = peek(t, 0);
     if (c != '+' && (c != '?' || comma)) return LS_OK;
     t->p++;
-    return emit(t, c == '+' ? "{1,}" : "{0,1}");
+    return wrap_atom(t, c == '+' ? ")+" : ")?");
+}
+
+static ls_code open_group(translator *t) {
+    if (t->depth == MAX_GROUPS) return refuse(t, "deeper nesting of groups");
+    t->groups[t->depth++] = t->out->len;
+    return group(t);
+}
+
+static ls_code close_group(translator *t) {
+    if (!t->depth) return refuse(t, "a \")\" without a group");
+    t->atom = t->groups[--t->depth];
+    return copy(t, 1);
+}
+
+/* A character, which may be a quantifier of the item before it. */
+static ls_code plain(translator *t) {
+    size_t n = (size_t)ls_utf8_decode(t->p, (size_t)(t->end - t->p), NULL);
+    if (!strchr("?*+", *t->p)) t->atom = t->out->len;
+    return copy(t, n ? n : 1);
 }
 
 ls_code ls_regex_translate(const char *pattern, size_t len, ls_str *out, ls_error *e) {
     translator t = {.p = pattern, .begin = pattern, .end = pattern + len, .out = out, .e = e};
     while (t.p < t.end) {
         switch (*t.p) {
-        case '\\': LS_TRY(escape(&t, false)); break;
-        case '[': LS_TRY(class(&t)); break;
-        case '(': LS_TRY(group(&t)); break;
+        case '\\':
+            t.atom = out->len;
+            LS_TRY(escape(&t, false));
+            break;
+        case '[':
+            t.atom = out->len;
+            LS_TRY(class(&t));
+            break;
+        case '(': LS_TRY(open_group(&t)); break;
+        case ')': LS_TRY(close_group(&t)); break;
         case '{': LS_TRY(interval(&t)); break;
         case ']': case '}':
+            t.atom = out->len;
             LS_TRY(emit(&t, "\\"));
             LS_TRY(copy(&t, 1));
             break;
-        default: LS_TRY(copy(&t, 1));
+        default: LS_TRY(plain(&t));
         }
     }
     return LS_OK;

@@ -51,6 +51,7 @@ static ls_code add_model(ls_tokenizer *t, const ls_sp_model *m, ls_error *e) {
     ls_token_model *k = &t->model;
     double *wide = NULL;
     float *scores = NULL;
+    uint8_t *hidden = NULL; /* pieces that SentencePiece does not look for: byte, control and unknown ones */
     ls_code rc = LS_OK;
     k->kind = m->unigram ? LS_MODEL_UNIGRAM : LS_MODEL_BPE;
     k->byte_fallback = m->byte_fallback;
@@ -59,12 +60,18 @@ static ls_code add_model(ls_tokenizer *t, const ls_sp_model *m, ls_error *e) {
     for (size_t i = 0; i < m->n; i++) LS_TRY(ls_vocab_add(&k->vocab, m->pieces[i].text, m->pieces[i].len, (int64_t)i, e));
     LS_TRY(ls_calloc(&wide, m->n, sizeof *wide, "scores", e));
     LS_GOTO(ls_calloc(&scores, m->n, sizeof *scores, "scores", e));
-    for (size_t i = 0; i < m->n; i++) wide[i] = scores[i] = m->pieces[i].score;
-    rc = m->unigram ? ls_unigram_finish(k, wide, e) : ls_bpe_merges_from_scores(k, scores, e);
+    LS_GOTO(ls_calloc(&hidden, m->n, 1, "scores", e));
+    for (size_t i = 0; i < m->n; i++) {
+        ls_piece_type type = m->pieces[i].type;
+        wide[i] = scores[i] = m->pieces[i].score;
+        hidden[i] = type != LS_PIECE_NORMAL && type != LS_PIECE_USER_DEFINED;
+    }
+    rc = m->unigram ? ls_unigram_finish(k, wide, hidden, e) : ls_bpe_merges_from_scores(k, scores, e);
     if (!rc) ls_token_model_find_bytes(k);
 out:
     ls_free(wide);
     ls_free(scores);
+    ls_free(hidden);
     return rc;
 }
 

@@ -1,12 +1,29 @@
-/* Character classes, UTF-8 repair, byte-level alphabet and normal forms, over utf8proc's tables. */
+/* Character classes, UTF-8 repair, byte-level alphabet and normal forms, over utf8proc and our own tables. */
 #include "text/tokenizer_unicode.h"
 
 #include <string.h>
 #include <utf8proc.h>
 
-static bool category_between(uint32_t cp, utf8proc_category_t lo, utf8proc_category_t hi) {
-    utf8proc_category_t c = utf8proc_category((utf8proc_int32_t)cp);
-    return c >= lo && c <= hi;
+#include "text/tokenizer_unicode_tables.h"
+
+static bool in_table(const ls_char_table *t, uint32_t cp) {
+    size_t lo = 0, hi = t->n;
+    while (lo < hi) {
+        size_t mid = (lo + hi) / 2;
+        if (cp > t->v[mid].last) lo = mid + 1;
+        else hi = mid;
+    }
+    return lo < t->n && cp >= t->v[lo].first;
+}
+
+static bool is_late(uint32_t cp) {
+    size_t lo = 0, hi = ls_uc_late.n;
+    while (lo < hi) {
+        size_t mid = (lo + hi) / 2;
+        if (cp > ls_uc_late.v[mid].last) lo = mid + 1;
+        else hi = mid;
+    }
+    return lo < ls_uc_late.n && cp >= ls_uc_late.v[lo].first;
 }
 
 bool ls_uc_space(uint32_t cp) {
@@ -15,21 +32,16 @@ bool ls_uc_space(uint32_t cp) {
            cp == 0x202F || cp == 0x205F || cp == 0x3000;
 }
 
-bool ls_uc_numeric(uint32_t cp) { return category_between(cp, UTF8PROC_CATEGORY_ND, UTF8PROC_CATEGORY_NO); }
+bool ls_uc_numeric(uint32_t cp) { return cp < 0x80 ? cp >= '0' && cp <= '9' : in_table(&ls_uc_numbers, cp); }
 
-bool ls_uc_mark(uint32_t cp) { return category_between(cp, UTF8PROC_CATEGORY_MN, UTF8PROC_CATEGORY_ME); }
+bool ls_uc_mark(uint32_t cp) { return cp >= 0x300 && in_table(&ls_uc_marks, cp); }
 
 bool ls_uc_punct(uint32_t cp) {
     if (cp < 0x80) return (cp >= 33 && cp <= 47) || (cp >= 58 && cp <= 64) || (cp >= 91 && cp <= 96) || (cp >= 123 && cp <= 126);
-    return category_between(cp, UTF8PROC_CATEGORY_PC, UTF8PROC_CATEGORY_PO);
+    return in_table(&ls_uc_punctuation, cp);
 }
 
-bool ls_uc_word(uint32_t cp) {
-    if (cp == 0x200C || cp == 0x200D || (cp >= 0x24B6 && cp <= 0x24E9)) return true;
-    if ((cp >= 0x1F130 && cp <= 0x1F149) || (cp >= 0x1F150 && cp <= 0x1F169) || (cp >= 0x1F170 && cp <= 0x1F189)) return true;
-    utf8proc_category_t c = utf8proc_category((utf8proc_int32_t)cp);
-    return (c >= UTF8PROC_CATEGORY_LU && c <= UTF8PROC_CATEGORY_NL) || c == UTF8PROC_CATEGORY_PC;
-}
+bool ls_uc_word(uint32_t cp) { return in_table(&ls_uc_words, cp); }
 
 uint32_t ls_uc_next(const char *s, size_t len, size_t *pos) {
     uint32_t cp = 0xFFFD;
@@ -96,7 +108,9 @@ static ls_code decompose(const char *s, size_t len, bool compat, chars *c, ls_er
         utf8proc_int32_t part[32];
         int boundary = 0;
         uint32_t cp = ls_uc_next(s, len, &i);
-        utf8proc_ssize_t n = utf8proc_decompose_char((utf8proc_int32_t)cp, part, 32, options, &boundary);
+        bool whole = cp >= 0x300 && (is_late(cp) || (in_table(&ls_uc_whole, cp) && (compat || cp == 0x11938)));
+        utf8proc_ssize_t n = whole ? 1 : utf8proc_decompose_char((utf8proc_int32_t)cp, part, 32, options, &boundary);
+        if (whole) part[0] = (utf8proc_int32_t)cp;
         if (n < 0 || n > 32) LS_FAIL(e, LS_INTERNAL, "Unicode decomposition of U+%04X failed", (unsigned)cp);
         for (utf8proc_ssize_t k = 0; k < n; k++) {
             LS_TRY(ls_grow(&c->v, c->n, &c->cap, sizeof *c->v, SIZE_MAX / 8, "normalised text", e));
@@ -157,7 +171,10 @@ out:
 ls_code ls_uc_lowercase(const char *s, size_t len, ls_str *out, ls_error *e) {
     for (size_t i = 0; i < len;) {
         uint32_t cp = ls_uc_next(s, len, &i);
-        if (cp == 0x130) LS_TRY(ls_str_append(out, "i\xCC\x87", 3, e)); /* the only unconditional one-to-two mapping */
+        size_t late = 0;
+        while (cp >= 0x300 && late < ls_uc_late_lower.n && ls_uc_late_lower.v[late].first != cp) late++;
+        if (cp >= 0x300 && late < ls_uc_late_lower.n) LS_TRY(ls_uc_append(out, ls_uc_late_lower.v[late].last, e));
+        else if (cp == 0x130) LS_TRY(ls_str_append(out, "i\xCC\x87", 3, e)); /* the only unconditional one-to-two mapping */
         else LS_TRY(ls_uc_append(out, (uint32_t)utf8proc_tolower((utf8proc_int32_t)cp), e));
     }
     return LS_OK;

@@ -27,13 +27,13 @@ ls_code ls_unigram_load(ls_token_model *m, const json_t *node, ls_error *e) {
     json_array_foreach(vocab, i, v) LS_GOTO(load_piece(m, v, i, &scores[i], e));
     LS_GOTO(ls_json_get_int(node, "unk_id", 0, (int64_t)m->vocab.n_ids - 1, &unk, e));
     m->unk = (int32_t)unk;
-    rc = ls_unigram_finish(m, scores, e);
+    rc = ls_unigram_finish(m, scores, NULL, e);
 out:
     ls_free(scores);
     return rc;
 }
 
-ls_code ls_unigram_finish(ls_token_model *m, const double *scores, ls_error *e) {
+ls_code ls_unigram_finish(ls_token_model *m, const double *scores, const uint8_t *hidden, ls_error *e) {
     double least = INFINITY;
     LS_TRY(ls_calloc(&m->scores, m->vocab.n_ids, sizeof *m->scores, "scores", e));
     for (size_t i = 0; i < m->vocab.n_ids; i++) {
@@ -42,7 +42,7 @@ ls_code ls_unigram_finish(ls_token_model *m, const double *scores, ls_error *e) 
         m->scores[i] = scores[i];
         if (!text) continue;
         if (scores[i] < least) least = scores[i];
-        LS_TRY(ls_trie_put(&m->trie, text, len, (int32_t)i, true, e));
+        if (!hidden || !hidden[i]) LS_TRY(ls_trie_put(&m->trie, text, len, (int32_t)i, true, e));
     }
     m->unk_score = (isfinite(least) ? least : 0) - UNK_PENALTY;
     ls_token_model_find_bytes(m);
