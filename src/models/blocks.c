@@ -89,7 +89,7 @@ int ls_build_attention(ls_build *b, int x, const ls_attn *a) {
     qkv[0] = norm_heads(b, qkv[0], b->heads, a->qk_norm, in(b, block, "q_norm").text, in(b, block, "q_layernorm").text);
     qkv[1] = norm_heads(b, qkv[1], b->kv_heads, a->qk_norm, in(b, block, "k_norm").text,
                         in(b, block, "k_layernorm").text);
-    if (a->clip > 0) {
+    if (a->clip != 0) {
         qkv[0] = ls_build_clamp(b, qkv[0], a->clip, in(b, block, "q_clip").text);
         qkv[1] = ls_build_clamp(b, qkv[1], a->clip, in(b, block, "k_clip").text);
         qkv[2] = ls_build_clamp(b, qkv[2], a->clip, in(b, block, "v_clip").text);

@@ -4,8 +4,8 @@
  * names. It remembers its first error; after that every call does nothing and gives value 0. So a family reads like the
  * model's description and checks once, at the end, through ls_build_finish.
  *
- * Names are relative to |scope|: with scope "model.layers.3", "mlp.up_proj" is the node "model.layers.3.mlp.up_proj", whose
- * weight is "model.layers.3.mlp.up_proj.weight". */
+ * Names are relative to |scope|: with scope "model.layers.3", "mlp.up_proj" is the node "model.layers.3.mlp.up_proj",
+ * whose weight is "model.layers.3.mlp.up_proj.weight". */
 #ifndef LS_MODELS_BUILDER_H
 #define LS_MODELS_BUILDER_H
 
@@ -51,8 +51,8 @@ typedef struct ls_build_defaults {
 } ls_build_defaults;
 
 /* Starts a family: sizes from hidden_size, vocab_size, intermediate_size, num_hidden_layers (or num_layers),
- * num_attention_heads, num_key_value_heads (as many), head_dim (hidden_size / heads), max_position_embeddings (2048). The
- * root is "model". |defaults| may be NULL. */
+ * num_attention_heads, num_key_value_heads (as many), head_dim (hidden_size / heads), max_position_embeddings (2048).
+ * The root is "model". |defaults| may be NULL. */
 void ls_build_init(ls_build *b, ls_graph *g, ls_checkpoint *c, const json_t *config, const ls_build_options *o,
                    const ls_build_defaults *defaults, ls_error *e);
 /* Gives the graph its sizes; returns the first error. */

@@ -1,6 +1,6 @@
-/* Command R (Cohere) and Cohere 2: attention and MLP read the same normalised input; LayerNorm without bias; rotation of
- * neighbouring columns; scaled logits. Command R+ normalises the heads of q and k. Cohere 2 rotates only in its sliding
- * layers.
+/* Command R (Cohere) and Cohere 2: attention and MLP read the same normalised input; LayerNorm without bias; rotation
+ * of neighbouring columns; scaled logits. Command R+ normalises the heads of q and k. Cohere 2 rotates only in its
+ * sliding layers.
  *
  *     h = norm(x);  x += attention(h) + mlp(h);  logits = logit_scale * head(norm(x)) */
 #include "models/builder.h"

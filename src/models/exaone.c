@@ -1,5 +1,5 @@
-/* EXAONE 3 and 3.5: Llama under GPT-2's names. EXAONE 4: post-norm like OLMo 2, RMSNorm on every head of q and k; where it
- * slides, only sliding layers are rotated.
+/* EXAONE 3 and 3.5: Llama under GPT-2's names. EXAONE 4: post-norm like OLMo 2, RMSNorm on every head of q and k;
+ * where it slides, only sliding layers are rotated.
  *
  *     EXAONE 4: x += rms(attention(x)); x += rms(mlp(x)) */
 #include <stdio.h>
@@ -32,7 +32,8 @@ ls_code ls_build_exaone(ls_graph *g, ls_checkpoint *c, const json_t *config, con
     return ls_build_finish(&b);
 }
 
-/* The pattern is a number (every n-th layer is global) or letters, "LLLG", repeated; with letters the last layer is global. */
+/* The pattern is a number (every n-th layer is global) or letters, "LLLG", repeated; then the last layer is global
+ * whatever its letter. */
 static int exaone4_window(ls_build *b, int layer, int window) {
     const char *letters = json_string_value(json_object_get(b->config, "sliding_window_pattern"));
     if (ls_cfg_has(b, "layer_types") || !letters)

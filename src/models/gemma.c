@@ -1,7 +1,8 @@
 /* Gemma 1 and 2. Embeddings are multiplied by sqrt(hidden_size), norms by 1 + weight, the MLP gate is a GELU.
  *
  *     Gemma 1: x += attention(rms(x)); x += mlp(rms(x))
- *     Gemma 2: x += rms(attention(rms(x))); x += rms(mlp(rms(x))); every other layer slides; scores and logits are soft-capped */
+ *     Gemma 2: x += rms(attention(rms(x))); x += rms(mlp(rms(x))); every other layer slides, with soft caps on scores
+ *     and logits */
 #include <math.h>
 
 #include "models/builder.h"
@@ -64,6 +65,6 @@ ls_code ls_build_gemma2(ls_graph *g, ls_checkpoint *c, const json_t *config, con
     }
     x = ls_build_head(&b, x);
     float last = cap(&b, "final_logit_softcapping", 30);
-    if (last > 0) ls_build_softcap(&b, x, last, "logits_softcap");
+    if (last != 0) ls_build_softcap(&b, x, last, "logits_softcap");
     return ls_build_finish(&b);
 }

@@ -1,5 +1,5 @@
-/* Gemma 3, text. Like Gemma 2 with RMSNorm on every head of q and k instead of the score cap, and two rotary tables: local
- * (sliding) layers turn with rope_local_base_freq, global ones with rope_theta and its scaling.
+/* Gemma 3, text. Like Gemma 2 with RMSNorm on every head of q and k instead of the score cap, and two rotary tables:
+ * local (sliding) layers turn with rope_local_base_freq, global ones with rope_theta and its scaling.
  *
  *     x += rms(attention(rms(x))); x += rms(mlp(rms(x))) */
 #include <math.h>
@@ -66,6 +66,6 @@ ls_code ls_build_gemma3(ls_graph *g, ls_checkpoint *c, const json_t *config, con
     }
     x = ls_build_head(&b, x);
     double cap = ls_cfg_real(&b, "final_logit_softcapping", 0);
-    if (cap > 0) ls_build_softcap(&b, x, (float)cap, "logits_softcap");
+    if (cap != 0) ls_build_softcap(&b, x, (float)cap, "logits_softcap");
     return ls_build_finish(&b);
 }

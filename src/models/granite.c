@@ -1,4 +1,5 @@
-/* Granite 3: Llama with four multipliers: of embeddings, scores (instead of 1/sqrt(head_dim)), residuals and 1/logits. */
+/* Granite 3: Llama with four multipliers: of embeddings, scores (instead of 1/sqrt(head_dim)), residuals and
+ * 1/logits. */
 #include "models/builder.h"
 #include "models/families.h"
 

@@ -1,7 +1,8 @@
-/* MiniCPM: Llama with scaled embeddings, residuals scaled by depth, and a head that reads hidden states divided by how much
- * wider the model is than the base its hyperparameters were found on.
+/* MiniCPM: Llama with scaled embeddings, residuals scaled by depth, and a head that reads hidden states divided by
+ * how much wider the model is than the base its hyperparameters were found on.
  *
- *     r = scale_depth / sqrt(layers);  x += r * attention(rms(x)); x += r * mlp(rms(x));  logits = head(rms(x) * base / hidden) */
+ *     r = scale_depth / sqrt(layers);  x += r * attention(rms(x)); x += r * mlp(rms(x))
+ *     logits = head(rms(x) * base / hidden) */
 #include <math.h>
 
 #include "models/builder.h"

@@ -9,8 +9,8 @@ typedef struct ls_build_options {
     int64_t context; /* positions the session will use; chooses between LongRoPE's two tables. 0: the model's maximum */
 } ls_build_options;
 
-/* Builds the graph of |c|'s model_type. UNIMPLEMENTED naming the architecture, or the config field that would change the
- * result and is not supported. Tensors nothing consumed can then be listed with ls_checkpoint_unused. */
+/* Builds the graph of |c|'s model_type. UNIMPLEMENTED naming the architecture, or the config field that would change
+ * the result and is not supported. Tensors nothing consumed can then be listed with ls_checkpoint_unused. */
 ls_code ls_model_build(ls_graph **out, ls_checkpoint *c, const ls_build_options *options, ls_error *e);
 
 /* The registry, for `lockstep arch`. NULL past the end. */

@@ -1,5 +1,5 @@
-/* OLMo 2 and OLMoE. OLMo 2 normalises what attention and MLP give rather than what they read; both normalise q and k over
- * all heads at once. OLMoE is pre-norm, clips q, k and v, and its MLP is a mixture of experts.
+/* OLMo 2 and OLMoE. OLMo 2 normalises what attention and MLP give rather than what they read; both normalise q and k
+ * over all heads at once. OLMoE is pre-norm, clips q, k and v, and its MLP is a mixture of experts.
  *
  *     OLMo 2: x += rms(attention(x)); x += rms(mlp(x)) */
 #include "models/builder.h"

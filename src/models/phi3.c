@@ -1,5 +1,5 @@
-/* Phi-3 to Phi-4-mini: Llama with one matrix for q, k and v, one for gate and up, and a rotation that may cover only part
- * of each head and be scaled by LongRoPE. */
+/* Phi-3 to Phi-4-mini: Llama with one matrix for q, k and v, one for gate and up, and a rotation that may cover only
+ * part of each head and be scaled by LongRoPE. */
 #include "models/builder.h"
 #include "models/families.h"
 

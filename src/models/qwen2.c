@@ -1,5 +1,5 @@
-/* Qwen 2 and 2.5: Llama with biases on q, k and v and an optional sliding window in the upper layers. MiMo is the same
- * model with further layers that predict more tokens ahead; they take no part in the logits. */
+/* Qwen 2 and 2.5: Llama with biases on q, k and v and an optional sliding window in the upper layers. MiMo is the
+ * same model with further layers that predict more tokens ahead; they take no part in the logits. */
 #include <string.h>
 
 #include "models/builder.h"

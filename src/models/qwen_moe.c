@@ -16,7 +16,9 @@ typedef struct moe_model {
 static bool is_sparse(ls_build *b, const moe_model *m, int layer) {
     const json_t *dense = json_object_get(b->config, "mlp_only_layers"), *v;
     size_t i;
-    json_array_foreach(dense, i, v) if (json_is_integer(v) && json_integer_value(v) == layer) return false;
+    json_array_foreach(dense, i, v) {
+        if (json_is_integer(v) && json_integer_value(v) == layer) return false;
+    }
     return m->experts.count > 0 && (layer + 1) % m->step == 0;
 }
 

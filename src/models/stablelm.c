@@ -1,5 +1,5 @@
-/* StableLM 2: Llama with LayerNorm, part of each head rotated, optional biases of q, k and v. The 12B model computes attention
- * and MLP from the same input and normalises each head of q and k with weights of its own. */
+/* StableLM 2: Llama with LayerNorm, part of each head rotated, optional biases of q, k and v. The 12B model computes
+ * attention and MLP from the same input and normalises each head of q and k with weights of its own. */
 #include "models/builder.h"
 #include "models/families.h"
 

@@ -1,0 +1,308 @@
+/* Graphs of every family: fingerprints, consumed tensors, refusals, and configurations with any field replaced by nonsense.
+ * What the graphs compute is tested on the executors (tests/reference). */
+#include "test.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "fixture_models.h"
+
+static const ls_family *family_of(const char *type) {
+    const ls_family *f;
+    for (size_t i = 0; (f = ls_family_at(i)); i++)
+        if (!strcmp(f->model_type, type)) return f;
+    return NULL;
+}
+
+/* Builds |c|'s family from |config| instead of the checkpoint's own; the fingerprint when it succeeds. */
+static ls_code build(ls_checkpoint *c, const json_t *config, int64_t context, char hex[65], ls_error *e) {
+    ls_graph *g;
+    ls_build_options o = {.contract = LS_CONTRACT_FLOAT, .context = context};
+    const ls_family *f = family_of(json_string_value(json_object_get(ls_checkpoint_config(c), "model_type")));
+    LS_TRY(ls_graph_create(&g, LS_CONTRACT_FLOAT, e));
+    ls_code rc = f->build(g, c, config, &o, e);
+    if (!rc) rc = ls_graph_fingerprint(g, hex, e);
+    ls_graph_destroy(g);
+    return rc;
+}
+
+static ls_checkpoint *open_fixture(const char *name) {
+    char path[300];
+    ls_error e = {0};
+    ls_checkpoint *c;
+    snprintf(path, sizeof path, LS_FIXTURES "/models/%s", name);
+    assert_ok(ls_checkpoint_open(&c, path, &e));
+    return c;
+}
+
+/* The config of |c| with |key| replaced by the JSON |value|. */
+static json_t *changed(const ls_checkpoint *c, const char *key, const char *value) {
+    json_t *config = json_deep_copy(ls_checkpoint_config(c)), *v = json_loads(value, JSON_DECODE_ANY, NULL);
+    assert_non_null(v);
+    assert_int_equal(json_object_set_new(config, key, v), 0);
+    return config;
+}
+
+/* ---- Fingerprints ---------------------------------------------------------------------------------------------- */
+
+static void fingerprints_are_as_committed(void **state) {
+    (void)state;
+    static const ls_contract contracts[] = {LS_CONTRACT_FLOAT, LS_CONTRACT_EXACT16, LS_CONTRACT_EXACT24};
+    char names[FIXTURE_MAX][128], hex[65];
+    ls_error e = {0};
+    json_t *golden;
+    int n = fixture_names(names), different = 0;
+    assert_true(n >= 31);
+    assert_ok(ls_json_load(&golden, LS_FIXTURES "/models/fingerprints.json", 1 << 20, &e));
+    for (int i = 0; i < n; i++) {
+        const json_t *row = json_object_get(golden, names[i]);
+        for (int k = 0; k < 3; k++) {
+            fixture f;
+            assert_ok(fixture_open(&f, names[i], contracts[k], &e));
+            assert_ok(ls_graph_fingerprint(f.graph, hex, &e));
+            const char *want = json_string_value(json_object_get(row, ls_contract_name(contracts[k])));
+            if (!want || strcmp(want, hex)) {
+                print_message("%s %s %s\n", names[i], ls_contract_name(contracts[k]), hex);
+                different++;
+            }
+            fixture_close(&f);
+        }
+    }
+    assert_int_equal(different, 0);
+    assert_int_equal(json_object_size(golden), n);
+    json_decref(golden);
+}
+
+static void every_tensor_is_consumed(void **state) {
+    (void)state;
+    char names[FIXTURE_MAX][128];
+    ls_error e = {0};
+    int n = fixture_names(names);
+    for (int i = 0; i < n; i++) {
+        fixture f;
+        assert_ok(fixture_open(&f, names[i], LS_CONTRACT_FLOAT, &e));
+        const char *left = ls_checkpoint_unused(f.checkpoint, 0);
+        if (left) fail_msg("%s: nothing reads \"%s\"", names[i], left);
+        assert_int_equal(f.graph->nodes[0].op, LS_OP_EMBED);
+        assert_int_equal(f.graph->nodes[f.graph->n_nodes - 1].cols, f.graph->vocab);
+        assert_true(f.graph->nodes[f.graph->n_nodes - 1].selected);
+        fixture_close(&f);
+    }
+}
+
+/* Each of these fields reaches the result, so each must reach the fingerprint. */
+static void fields_change_fingerprints(void **state) {
+    (void)state;
+    static const char *const changes[][3] = {{"llama", "rope_theta", "10001"},
+                                             {"llama", "rms_norm_eps", "1e-5"},
+                                             {"llama", "hidden_act", "\"gelu\""},
+                                             {"llama", "rope_scaling", "null"},
+                                             {"llama", "rope_interleaved", "true"},
+                                             {"llama_bias", "attention_bias", "false"},
+                                             {"mistral", "sliding_window", "7"},
+                                             {"qwen2", "max_window_layers", "0"},
+                                             {"qwen2", "use_sliding_window", "false"},
+                                             {"gemma", "norm_weight_has_one", "true"},
+                                             {"gemma2", "attn_logit_softcapping", "2.5"},
+                                             {"gemma2", "final_logit_softcapping", "null"},
+                                             {"gemma2", "query_pre_attn_scalar", "21"},
+                                             {"gemma3", "sliding_window_pattern", "2"},
+                                             {"gemma3", "rope_local_base_freq", "101"},
+                                             {"smollm3", "no_rope_layers", "[1, 1, 1]"},
+                                             {"phi3", "partial_rotary_factor", "null"},
+                                             {"phi3", "original_max_position_embeddings", "64"},
+                                             {"granite", "embedding_multiplier", "2"},
+                                             {"granite", "logits_scaling", "3"},
+                                             {"granite", "residual_multiplier", "1"},
+                                             {"granite", "attention_multiplier", "0.3"},
+                                             {"cohere", "logit_scale", "1"},
+                                             {"cohere", "use_qk_norm", "false"},
+                                             {"cohere2", "sliding_window_pattern", "3"},
+                                             {"stablelm", "use_parallel_residual", "true"},
+                                             {"minicpm", "scale_depth", "1"},
+                                             {"minicpm", "dim_model_base", "8"},
+                                             {"minicpm", "scale_emb", "1"},
+                                             {"qwen2_moe", "norm_topk_prob", "true"},
+                                             {"qwen2_moe", "num_experts_per_tok", "3"},
+                                             {"olmoe", "clip_qkv", "null"},
+                                             {"exaone4", "sliding_window", "null"}};
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        const char *const *c = changes[i];
+        char before[65], after[65];
+        ls_error e = {0};
+        ls_checkpoint *model = open_fixture(c[0]);
+        json_t *config = changed(model, c[1], c[2]);
+        bool shorter = !strcmp(c[1], "partial_rotary_factor");
+        if (shorter) json_object_del(config, "rope_scaling");
+        assert_ok(build(model, ls_checkpoint_config(model), 84, before, &e));
+        assert_ok(build(model, config, 84, after, &e));
+        if (!strcmp(before, after)) fail_msg("%s: \"%s\" = %s changes nothing", c[0], c[1], c[2]);
+        json_decref(config);
+        ls_checkpoint_close(model);
+    }
+}
+
+/* ---- Refusals -------------------------------------------------------------------------------------------------- */
+
+typedef struct refusal {
+    const char *fixture, *key, *value;
+    ls_code code;
+    const char *part; /* of the message */
+} refusal;
+
+static const refusal refusals[] = {
+    {"llama", "hidden_act", "\"mish\"", LS_UNIMPLEMENTED, "\"hidden_act\" is \"mish\""},
+    {"llama", "rope_scaling", "{\"rope_type\": \"ntk\"}", LS_UNIMPLEMENTED, "type \"ntk\""},
+    {"llama", "rope_scaling", "{\"type\": \"linear\", \"factor\": 2, \"alpha\": 1}", LS_UNIMPLEMENTED,
+     "unknown field \"alpha\""},
+    {"llama", "rope_scaling", "{\"type\": \"default\", \"mrope_section\": [2, 3, 3]}", LS_UNIMPLEMENTED,
+     "\"mrope_section\""},
+    {"llama", "rope_scaling", "{\"type\": \"linear\"}", LS_INVALID_ARGUMENT, "positive \"factor\""},
+    {"llama", "rope_scaling", "\"linear\"", LS_INVALID_ARGUMENT, "not an object"},
+    {"llama", "rope_theta", "0", LS_INVALID_ARGUMENT, "\"rope_theta\" is 0"},
+    {"llama", "rms_norm_eps", "0", LS_INVALID_ARGUMENT, "eps"},
+    {"llama", "partial_rotary_factor", "0.5", LS_UNIMPLEMENTED, "\"partial_rotary_factor\" is 0.5"},
+    {"llama", "num_hidden_layers", "4", LS_NOT_FOUND, "\"model.layers.3.input_layernorm.weight\""},
+    {"llama", "num_hidden_layers", "2000", LS_OUT_OF_RANGE, "num_hidden_layers"},
+    {"llama", "hidden_size", "66", LS_INVALID_ARGUMENT, "66"},
+    {"llama", "head_dim", "7", LS_INVALID_ARGUMENT, "7 columns"},
+    {"llama", "intermediate_size", "97", LS_INVALID_ARGUMENT, "[97, 64]"},
+    {"llama", "vocab_size", "null", LS_INVALID_ARGUMENT, "no \"vocab_size\""},
+    {"llama", "num_attention_heads", "\"4\"", LS_INVALID_ARGUMENT, "num_attention_heads"},
+    {"llama_bias", "tie_word_embeddings", "false", LS_NOT_FOUND, "\"lm_head.weight\""},
+    {"gemma3", "use_bidirectional_attention", "true", LS_UNIMPLEMENTED, "causal"},
+    {"gemma3", "attn_logit_softcapping", "50", LS_UNIMPLEMENTED, "\"attn_logit_softcapping\""},
+    {"gemma3", "layer_types", "[\"chunked_attention\"]", LS_UNIMPLEMENTED, "\"chunked_attention\" for layer 0"},
+    {"gemma3", "layer_types", "[\"full_attention\"]", LS_INVALID_ARGUMENT, "layer 1 of 4"},
+    {"gemma3", "query_pre_attn_scalar", "0", LS_INVALID_ARGUMENT, "scale"},
+    {"phi3", "attention_bias", "true", LS_UNIMPLEMENTED, "\"attention_bias\""},
+    {"phi3", "partial_rotary_factor", "0.5", LS_INVALID_ARGUMENT, "need 4"},
+    {"phi3", "rope_scaling", "{\"type\": \"longrope\", \"short_mscale\": 1.2}", LS_UNIMPLEMENTED, "\"short_mscale\""},
+    {"minicpm", "sparse_config", "{\"block_size\": 64}", LS_UNIMPLEMENTED, "\"sparse_config\""},
+    {"minicpm", "num_experts", "8", LS_UNIMPLEMENTED, "\"num_experts\" is 8"},
+    {"cohere", "rotary_pct", "0.5", LS_UNIMPLEMENTED, "\"rotary_pct\""},
+    {"qwen2_moe", "num_experts_per_tok", "6", LS_INVALID_ARGUMENT, "top 6 of 5 experts"},
+    {"qwen2_moe", "num_experts", "6", LS_INVALID_ARGUMENT, "mlp.gate.weight"},
+    {"smollm3", "no_rope_layers", "[1]", LS_INVALID_ARGUMENT, "layer 1 of 3"},
+    {"exaone4", "sliding_window_pattern", "\"\"", LS_INVALID_ARGUMENT, "is empty"},
+    {"granite", "logits_scaling", "0", LS_INVALID_ARGUMENT, "\"logits_scaling\" is 0"},
+};
+
+static void unsupported_fields_are_refused_by_name(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
+        const refusal *r = &refusals[i];
+        char hex[65];
+        ls_error e = {0};
+        ls_checkpoint *model = open_fixture(r->fixture);
+        json_t *config = changed(model, r->key, r->value);
+        assert_error(build(model, config, 84, hex, &e), r->code, r->part);
+        json_decref(config);
+        ls_checkpoint_close(model);
+    }
+}
+
+static void dynamic_scaling_has_an_end(void **state) {
+    (void)state;
+    char hex[65];
+    ls_error e = {0};
+    ls_checkpoint *model = open_fixture("internlm3");
+    assert_ok(build(model, ls_checkpoint_config(model), 512, hex, &e));
+    assert_error(build(model, ls_checkpoint_config(model), 513, hex, &e), LS_UNIMPLEMENTED, "\"dynamic\"");
+    ls_checkpoint_close(model);
+}
+
+/* A folder with |config| and the weights of the llama fixture. */
+static ls_code build_folder(const char *config, ls_error *e) {
+    char folder[] = "/tmp/lockstep-models-XXXXXX", path[100];
+    ls_checkpoint *c = NULL;
+    ls_graph *g = NULL;
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/config.json", folder);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs(config, f);
+    fclose(f);
+    snprintf(path, sizeof path, "%s/model.safetensors", folder);
+    assert_int_equal(symlink(LS_FIXTURES "/models/llama/model.safetensors", path), 0);
+    ls_code rc = ls_checkpoint_open(&c, folder, e);
+    ls_build_options o = {.contract = LS_CONTRACT_FLOAT};
+    if (!rc) rc = ls_model_build(&g, c, &o, e);
+    ls_graph_destroy(g);
+    ls_checkpoint_close(c);
+    unlink(path);
+    snprintf(path, sizeof path, "%s/config.json", folder);
+    unlink(path);
+    rmdir(folder);
+    return rc;
+}
+
+static void architectures_and_quantisations_are_refused_by_name(void **state) {
+    (void)state;
+    ls_error e = {0};
+    assert_error(build_folder("{}", &e), LS_INVALID_ARGUMENT, "no \"model_type\"");
+    assert_error(build_folder("{\"model_type\": 7}", &e), LS_INVALID_ARGUMENT, "model_type");
+    assert_error(build_folder("{\"model_type\": \"mamba\"}", &e), LS_UNIMPLEMENTED,
+                 "architecture \"mamba\" is not supported; supported are cohere, ");
+    assert_error(build_folder("{\"model_type\": \"mamba\"}", &e), LS_UNIMPLEMENTED, "starcoder2");
+    assert_error(
+        build_folder("{\"model_type\": \"llama\", \"quantization_config\": {\"quant_method\": \"gptq\", \"bits\": 4}}",
+                     &e),
+        LS_UNIMPLEMENTED, "\"gptq\"");
+    assert_error(
+        build_folder(
+            "{\"model_type\": \"llama\", \"quantization\": {\"mode\": \"mxfp4\", \"bits\": 4, \"group_size\": 32}}",
+            &e),
+        LS_UNIMPLEMENTED, "\"mxfp4\"");
+    assert_error(build_folder("{\"model_type\": \"llama\"}", &e), LS_INVALID_ARGUMENT,
+                 "llama: config has no \"hidden_size\"");
+}
+
+/* Every field of every config, and of its rope_scaling, replaced by values of every type: a graph or an error, no crash. */
+static void nonsense_gives_errors(void **state) {
+    (void)state;
+    static const char *const values[] = {"null",
+                                         "true",
+                                         "-1",
+                                         "0",
+                                         "1",
+                                         "3",
+                                         "1e30",
+                                         "0.5",
+                                         "\"x\"",
+                                         "[]",
+                                         "[1, 2]",
+                                         "{}",
+                                         "{\"rope_type\": \"yarn\"}",
+                                         "2147483647"};
+    char names[FIXTURE_MAX][128], hex[65];
+    int n = fixture_names(names), built = 0, refused = 0;
+    for (int i = 0; i < n; i++) {
+        ls_checkpoint *model = open_fixture(names[i]);
+        const json_t *own = ls_checkpoint_config(model);
+        const char *key;
+        json_t *value;
+        json_object_foreach((json_t *)own, key, value) for (size_t k = 0; k < sizeof values / sizeof *values; k++) {
+            json_t *config = changed(model, key, values[k]);
+            ls_error e = {0};
+            ls_code rc = build(model, config, 84, hex, &e);
+            if (rc) assert_true(rc != LS_INTERNAL && e.text[0]);
+            rc ? refused++ : built++;
+            json_decref(config);
+        }
+        ls_checkpoint_close(model);
+    }
+    print_message("%d configurations built, %d refused\n", built, refused);
+    assert_true(built > 1000 && refused > 1000);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(fingerprints_are_as_committed),
+                                       cmocka_unit_test(every_tensor_is_consumed),
+                                       cmocka_unit_test(fields_change_fingerprints),
+                                       cmocka_unit_test(unsupported_fields_are_refused_by_name),
+                                       cmocka_unit_test(dynamic_scaling_has_an_end),
+                                       cmocka_unit_test(architectures_and_quantisations_are_refused_by_name),
+                                       cmocka_unit_test(nonsense_gives_errors)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
