@@ -24,6 +24,7 @@ typedef struct ls_token_model {
     ls_trie trie;
     double *scores;         /* [vocab.n_ids] */
     double unk_score;
+    bool single;            /* scores are summed in f32, as SentencePiece does, not in f64 as `tokenizers` does */
 } ls_token_model;
 
 /* Reads {"type": "BPE" | "Unigram", ...}. Errors: UNIMPLEMENTED (another type, dropout), INVALID_ARGUMENT. */

@@ -55,7 +55,7 @@ static ls_code add_model(ls_tokenizer *t, const ls_sp_model *m, ls_error *e) {
     ls_code rc = LS_OK;
     k->kind = m->unigram ? LS_MODEL_UNIGRAM : LS_MODEL_BPE;
     k->byte_fallback = m->byte_fallback;
-    k->fuse_unk = true;
+    k->fuse_unk = k->single = true;
     k->unk = (int32_t)m->unk;
     for (size_t i = 0; i < m->n; i++) LS_TRY(ls_vocab_add(&k->vocab, m->pieces[i].text, m->pieces[i].len, (int64_t)i, e));
     LS_TRY(ls_calloc(&wide, m->n, sizeof *wide, "scores", e));

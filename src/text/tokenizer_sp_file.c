@@ -150,7 +150,7 @@ ls_code ls_tokenizer_from_sp_file(ls_tokenizer *t, const char *path, const json_
     proto p = {.m = {.prefix_space = true, .trim_spaces = true, .unk = 0, .bos = 1, .eos = 2}, .model_type = 1};
     LS_TRY(ls_map_open(&map, path, e));
     ls_code rc = LS_OK;
-    LS_GOTO(each_field((reader){map.data, map.data + map.size}, model_field, &p, e));
+    if (map.size) LS_GOTO(each_field((reader){map.data, map.data + map.size}, model_field, &p, e));
     if (!p.m.n) LS_FAIL_GOTO(e, LS_INVALID_ARGUMENT, "%s: has no pieces; not a sentencepiece model", path);
     LS_GOTO(configure(&p, config, e));
     rc = ls_tokenizer_from_sp(t, &p.m, e);

@@ -61,6 +61,8 @@ static void offer(path *p, double score, int32_t id, size_t from) {
     *p = (path){.score = score, .id = id, .from = (int32_t)from};
 }
 
+static double add_scores(const ls_token_model *m, double a, double b) { return m->single ? (double)(float)(a + b) : a + b; }
+
 static ls_code find_paths(const ls_token_model *m, path *paths, const char *text, size_t len, const uint8_t *banned, ls_error *e) {
     for (size_t i = 0; i <= len; i++) paths[i] = (path){.from = -1};
     for (size_t at = 0, next; at < len; at = next) {
@@ -72,13 +74,13 @@ static ls_code find_paths(const ls_token_model *m, path *paths, const char *text
         for (size_t i = at; i < len && (node = ls_trie_step(&m->trie, node, (unsigned char)text[i])); i++) {
             int32_t id = m->trie.values[node];
             if (id < 0 || (banned && banned[id])) continue;
-            offer(&paths[i + 1], m->scores[id] + here, id, at);
+            offer(&paths[i + 1], add_scores(m, m->scores[id], here), id, at);
             single |= i + 1 == next;
         }
         if (single) continue;
         if (m->unk < 0 && !m->byte_fallback)
             LS_FAIL(e, LS_INVALID_ARGUMENT, "the tokenizer has no unknown token, and no token for the character at byte %zu", at);
-        offer(&paths[next], m->unk_score + here, m->unk, at);
+        offer(&paths[next], add_scores(m, m->unk_score, here), m->unk, at);
     }
     return LS_OK;
 }

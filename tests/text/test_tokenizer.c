@@ -198,12 +198,42 @@ static void folders_without_a_tokenizer_are_refused(void **state) {
     assert_error(ls_tokenizer_open_folder(&t, LS_FIXTURES "/text", &e), LS_NOT_FOUND, "neither tokenizer.json nor tokenizer.model");
 }
 
+/* A tokenizer.model cut anywhere, or with a damaged byte, is refused or read, never followed out of bounds. */
+static void damaged_models_are_harmless(void **state) {
+    (void)state;
+    ls_error e = {0};
+    ls_str file = {0};
+    char folder[] = "/tmp/ls_tokenizer_XXXXXX", path[64];
+    assert_ok(ls_file_read(&file, LS_FIXTURES "/text/tokenizer/sp_unigram/tokenizer.model", 1 << 20, &e));
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/tokenizer.model", folder);
+    for (size_t i = 0; i < 400; i++) {
+        size_t at = i * 7919 % file.len, len = i % 2 ? file.len : at;
+        char old = file.data[at];
+        ls_tokenizer *t = NULL;
+        ls_token_ids ids = {0};
+        if (i % 2) file.data[at] = (char)(old ^ (1 << i % 8));
+        FILE *f = fopen(path, "wb");
+        assert_non_null(f);
+        assert_int_equal(fwrite(file.data, 1, len, f), len);
+        fclose(f);
+        file.data[at] = old;
+        if (ls_tokenizer_open_folder(&t, folder, &e)) continue;
+        if (ls_tokenizer_encode(t, "a b\xC3\xA9 c", 7, 3, &ids, &e)) assert_true(e.text[0]);
+        ls_free(ids.ids);
+        ls_tokenizer_close(t);
+    }
+    remove(path);
+    remove(folder);
+    ls_str_deinit(&file);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(unknown_parts_are_refused_by_name), cmocka_unit_test(broken_models_are_refused),
         cmocka_unit_test(foreign_regex_syntax_is_refused), cmocka_unit_test(a_regex_cannot_hang),
         cmocka_unit_test(configuration_adds_roles_and_flags), cmocka_unit_test(invalid_utf8_is_replaced),
         cmocka_unit_test(a_megabyte_is_quick), cmocka_unit_test(gguf_refusals_name_the_key),
-        cmocka_unit_test(folders_without_a_tokenizer_are_refused)};
+        cmocka_unit_test(damaged_models_are_harmless), cmocka_unit_test(folders_without_a_tokenizer_are_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
