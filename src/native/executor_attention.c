@@ -30,7 +30,8 @@ void ls_native_attention_prepare(ls_native *x) {
         ls_step_run *run = &x->run[s];
         int tiles = x->class[run->class].n * n->kv_heads;
         run->split = x->threads > 1 && ranges > 1 && tiles < SPLIT_TASKS * x->threads;
-        if (kind == LS_STEP_APPEND) run->tasks = n->kv_heads * ((x->batch->n_rows + LS_APPEND_ROWS - 1) / LS_APPEND_ROWS);
+        run->appends = x->class[run->class].n == 1 && !run->split;
+        if (kind == LS_STEP_APPEND) run->tasks = run->appends ? 0 : n->kv_heads * ((x->batch->n_rows + LS_APPEND_ROWS - 1) / LS_APPEND_ROWS);
         else if (kind == LS_STEP_ATTEND) run->tasks = run->split ? tiles * ranges : tiles;
         else run->tasks = run->split ? tiles : 0;
     }
@@ -38,12 +39,9 @@ void ls_native_attention_prepare(ls_native *x) {
 
 /* ---- Keys and values -------------------------------------------------------------------------------------------- */
 
-void ls_native_append_task(ls_native *x, int step, int task, int thread) {
-    const ls_node *n = node_of(x, step);
+/* Stores key head |head| of rows [begin, end). */
+static void append_rows(ls_native *x, const ls_node *n, int head, int begin, int end, ls_attend_scratch *scratch) {
     const ls_attn *a = &x->kv.layer[n->layer].attn;
-    ls_attend_scratch *scratch = ls_pool_scratch(x->pool, thread);
-    int head = task % n->kv_heads, begin = task / n->kv_heads * LS_APPEND_ROWS, end = begin + LS_APPEND_ROWS;
-    if (end > x->batch->n_rows) end = x->batch->n_rows;
     int64_t cols = (int64_t)n->kv_heads * n->head_dim;
     const float *k = ls_native_value(x, n->in[1]) + (int64_t)head * n->head_dim, *v = ls_native_value(x, n->in[2]) + (int64_t)head * n->head_dim;
     for (int row = begin; row < end; row++) {
@@ -54,6 +52,12 @@ void ls_native_append_task(ls_native *x, int step, int task, int thread) {
         e = x->ops->quantise(scratch->mantissa, v + row * cols, a->d, a->p);
         ls_kv_put_value(a, block, position % LS_KV_BLOCK, scratch->mantissa, e);
     }
+}
+
+void ls_native_append_task(ls_native *x, int step, int task, int thread) {
+    const ls_node *n = node_of(x, step);
+    int begin = task / n->kv_heads * LS_APPEND_ROWS, end = begin + LS_APPEND_ROWS;
+    append_rows(x, n, task % n->kv_heads, begin, end < x->batch->n_rows ? end : x->batch->n_rows, ls_pool_scratch(x->pool, thread));
 }
 
 /* ---- Ranges ----------------------------------------------------------------------------------------------------- */
@@ -130,6 +134,7 @@ void ls_native_attend_task(ls_native *x, int step, int task, int thread) {
     }
     job j = job_of(x, step, n - 1 - task % n, task / n);
     uint8_t *parts = x->parts + (size_t)thread * x->part_slot_bytes;
+    if (x->run[step].appends) append_rows(x, j.n, j.head, 0, x->batch->n_rows, s);
     quantise_queries(x, &j, s);
     for (int64_t k = 0; k < j.ranges; k++) attend_range(x, &j, k, parts, s);
     combine(x, step, &j, parts, s);

@@ -52,6 +52,7 @@ typedef struct ls_step_run {
     int linear_tasks; /* LINEAR: tasks of a pass that has rows */
     int class;        /* attention: index into ls_native.class */
     bool split;       /* attention, current pass: a task is one range of a tile, and COMBINE joins them */
+    bool appends;     /* attention, current pass: a key head has one task, which stores its keys and values first */
 } ls_step_run;
 
 /* Rows of one slot in the current pass: order[begin .. begin + n), in ascending position. */

@@ -312,32 +312,37 @@ static void attention(const ls_ops *ops) {
             }
 }
 
-/* Largest mantissas everywhere, at the widest head: the sums reach their bounds. */
+/* One query whose mantissas are |m| after the first, which is the largest there is, over keys and values of largest mantissas. */
+static void attention_bound(const ls_ops *ops, ls_contract contract, int d, float m) {
+    enum { KEYS = 256 };
+    static float k[KEYS * 512], v[KEYS * 512], q[512], y[512], want[512];
+    ls_error e = {0};
+    ls_node n = {.op = LS_OP_ATTENTION, .contract = contract, .heads = 1, .kv_heads = 1, .head_dim = d, .scale = 0x1p-20f};
+    ls_attn a = ls_attn_of(&n);
+    for (int i = 0; i < KEYS * d; i++) {
+        k[i] = 0x1.fbfffep+9f;
+        v[i] = -0x1.fbfffep+9f;
+    }
+    for (int i = 0; i < d; i++) q[i] = i ? -m * 0x1p-5f : 0x1.fbfffep+9f;
+    uint8_t **block = fill_blocks(ops, &a, k, v, KEYS);
+    static int32_t mantissa[512], tile_q[512];
+    ls_attn_tile t = {.n = 1, .last = {KEYS - 1}, .q = tile_q};
+    int exponent = ops->quantise(mantissa, q, d, a.p);
+    ls_attn_put_query(&a, &t, 0, mantissa, exponent);
+    run_tile(ops, &a, &t, block, KEYS, y);
+    assert_ok(ls_exact_attention(want, q, k, v, d, KEYS - 1, &n, &e));
+    check(ops, "attention at its bounds", y, want, d);
+    for (int b = 0; b < KEYS / LS_KV_BLOCK; b++) unguard(block[b], ls_kv_layout_of(&a).bytes);
+    free(block);
+}
+
+/* Largest mantissas everywhere, at the widest heads: the sums reach their bounds. 32511 and 32384 have the lowest bytes of
+ * largest magnitude that a split of the mantissa into bytes can meet. */
 static void attention_extremes(const ls_ops *ops) {
+    const float mantissas[] = {32512, 32511, 32384, -32512, -32511, -32384};
     for (int wide = 0; wide < 2; wide++)
-        for (int d = 256; d <= 512; d += 128) {
-            ls_contract contract = wide ? LS_CONTRACT_EXACT24 : LS_CONTRACT_EXACT16;
-            ls_node n = {.op = LS_OP_ATTENTION, .contract = contract, .heads = 1, .kv_heads = 1, .head_dim = d, .scale = 0x1p-20f};
-            ls_attn a = ls_attn_of(&n);
-            enum { KEYS = 256 };
-            static float k[KEYS * 512], v[KEYS * 512], q[512], y[512], want[512];
-            for (int i = 0; i < KEYS * d; i++) {
-                k[i] = 0x1.fbfffep+9f;
-                v[i] = -0x1.fbfffep+9f;
-            }
-            for (int i = 0; i < d; i++) q[i] = -0x1.fbfffep+9f;
-            uint8_t **block = fill_blocks(ops, &a, k, v, KEYS);
-            static int32_t m[512], tile_q[512];
-            ls_attn_tile t = {.n = 1, .last = {KEYS - 1}, .q = tile_q};
-            int exponent = ops->quantise(m, q, d, a.p);
-            ls_attn_put_query(&a, &t, 0, m, exponent);
-            run_tile(ops, &a, &t, block, KEYS, y);
-            ls_error e = {0};
-            assert_ok(ls_exact_attention(want, q, k, v, d, KEYS - 1, &n, &e));
-            check(ops, "attention at its bounds", y, want, d);
-            for (int b = 0; b < KEYS / LS_KV_BLOCK; b++) unguard(block[b], ls_kv_layout_of(&a).bytes);
-            free(block);
-        }
+        for (int d = 256; d <= 512; d += 128)
+            for (int i = 0; i < 6; i++) attention_bound(ops, wide ? LS_CONTRACT_EXACT24 : LS_CONTRACT_EXACT16, d, mantissas[i]);
 }
 
 static void test_norms(void **unused) { (void)unused; each_level(norms); }
