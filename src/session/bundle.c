@@ -62,21 +62,11 @@ static ls_code build_graph(ls_model *m, const ls_model_options *o, ls_error *e) 
 }
 
 const char *ls_backend_at(size_t i) {
-    static const char *const names[] = {
-#ifdef LS_HAVE_NATIVE
-        "native",
-#endif
-        "reference", NULL};
+    static const char *const names[] = {"native", "reference"};
     return i < sizeof names / sizeof *names ? names[i] : NULL;
 }
 
-const char *ls_machine_level(void) {
-#ifdef LS_HAVE_NATIVE
-    return ls_native_level();
-#else
-    return "c";
-#endif
-}
+const char *ls_machine_level(void) { return ls_native_level(); }
 
 static ls_code create_executor(ls_model *m, const ls_model_options *o, ls_error *e) {
     ls_executor_options x = {.max_seqs = m->slots, .context = m->context, .max_rows = m->chunk > m->slots ? m->chunk : m->slots, .threads = o->threads,
@@ -86,14 +76,11 @@ static ls_code create_executor(ls_model *m, const ls_model_options *o, ls_error 
         m->backend = "reference";
         return ls_reference_create(&m->executor, m->graph, &x, e);
     }
-#ifdef LS_HAVE_NATIVE
     if (!strcmp(name, "native")) {
         m->backend = "native";
         return ls_native_create(&m->executor, m->graph, m->checkpoint, &x, e);
     }
-#endif
-    if (!strcmp(name, "native") || !strcmp(name, "xla"))
-        LS_FAIL(e, LS_UNIMPLEMENTED, "backend \"%s\" is not in this build; use another backend (see lockstep --version)", name);
+    if (!strcmp(name, "xla")) LS_FAIL(e, LS_UNIMPLEMENTED, "backend \"xla\" is not in this build; use native or reference");
     LS_FAIL(e, LS_INVALID_ARGUMENT, "backend \"%s\" is unknown; use native or reference", name);
 }
 
