@@ -37,12 +37,12 @@ ls_code ls_model_need_tokenizer(const ls_model *m, ls_error *e) {
 
 /* A folder without tokenizer files is still a model for token ids; a broken tokenizer is an error. */
 static ls_code open_tokenizer(ls_model *m, const char *folder, ls_error *e) {
-    const json_t *gguf = m->checkpoint ? ls_checkpoint_gguf_metadata(m->checkpoint) : NULL;
+    const json_t *gguf = ls_checkpoint_gguf_metadata(m->checkpoint);
     if (gguf && !folder) return ls_tokenizer_open_gguf(&m->tokenizer, gguf, e);
     if (!folder) return LS_OK;
     ls_code rc = ls_tokenizer_open_folder(&m->tokenizer, folder, e);
     if (rc == LS_NOT_FOUND && gguf) return ls_tokenizer_open_gguf(&m->tokenizer, gguf, e);
-    return rc == LS_NOT_FOUND && m->checkpoint ? LS_OK : rc;
+    return rc == LS_NOT_FOUND ? LS_OK : rc;
 }
 
 /* A template outside the supported subset does not hinder raw prompts: its error is kept for the first chat. */
@@ -98,9 +98,9 @@ static ls_code open_parts(ls_model *m, const char *path, const ls_model_options 
     m->slots = o->slots ? o->slots : 1;
     m->chunk = o->chunk ? o->chunk : LS_DEFAULT_CHUNK;
     if (o->parts == LS_LOAD_TOKENIZER && ls_is_folder(path)) {
-        LS_TRY(open_tokenizer(m, path, e));
-        compile_template(m);
-        return LS_OK;
+        ls_code rc = ls_tokenizer_open_folder(&m->tokenizer, path, e);
+        if (!rc) compile_template(m);
+        if (rc != LS_NOT_FOUND) return rc; /* otherwise it may be in a .gguf of the folder */
     }
     LS_TRY(ls_checkpoint_open(&m->checkpoint, path, e));
     LS_TRY(open_tokenizer(m, ls_checkpoint_folder(m->checkpoint), e));

@@ -157,6 +157,8 @@ class CommandTest(unittest.TestCase):
             self.assertEqual(",".join(map(str, d["ids"])), ids)
             self.assertEqual("".join(d["tokens"]), d["text"])
             self.check(run("tokenize", folder, "--chat", "Hi"), 1, "no chat template")
+        self.check(run("tokenize", LLAMA, "Hi"), 1, "no tokenizer")
+        self.check(run("tokenize", os.path.dirname(LLAMA), "Hi"), 1, "NOT_FOUND")
 
 
 @unittest.skipUnless(SMOLLM2, "needs LS_SMOLLM2_GGUF")
@@ -197,6 +199,11 @@ class ChatTest(unittest.TestCase):
         os.close(main)
         self.assertIn(b"The capital of France is Paris.", seen)
         self.assertIn(b"/clear forgets", seen)
+
+    def test_folder_with_a_gguf(self):
+        with tempfile.TemporaryDirectory() as folder:
+            os.symlink(os.path.abspath(SMOLLM2), os.path.join(folder, "model.gguf"))
+            self.assertEqual(run("tokenize", folder, "--ids", "Hello world").stdout, run("tokenize", SMOLLM2, "--ids", "Hello world").stdout)
 
     def test_tokenize_chat(self):
         ids = run("tokenize", SMOLLM2, "--ids", "--chat", "a<|im_end|>b").stdout.strip().split(",")
