@@ -1,4 +1,5 @@
-/* Inner loops of attention for NQ queries at once; included once per NQ by ops_attention_body.h. Sums stay in registers. */
+/* Inner loops of attention for NQ queries at once; included once per NQ by ops_attention_body.h. Sums stay in registers: the
+ * loops over columns and keys test at their end, since a test at the start makes gcc 12 copy every sum each round. */
 #define PASTE_(a, b) a##b
 #define PASTE(a, b) PASTE_(a, b)
 #define NAME(base) PASTE(base, NQ)
@@ -11,7 +12,8 @@ static void NAME(scores16_)(const ls_attn *a, const ls_attn_tile *t, int q0, con
     for (int j = 0; j < LS_KV_BLOCK; j += 2 * W) {
         vi high[NQ][2], low[NQ][2];
         for (int i = 0; i < NQ; i++) high[i][0] = high[i][1] = low[i][0] = low[i][1] = vi_set(0);
-        for (int p = 0; p < a->dp / 2; p++) {
+        int p = 0;
+        do {
             const int16_t *k = keys + (p * LS_KV_BLOCK + j) * 2;
             vi k0 = vi_load(k), k1 = vi_load(k + 2 * W);
             for (int i = 0; i < NQ; i++) {
@@ -21,7 +23,7 @@ static void NAME(scores16_)(const ls_attn *a, const ls_attn_tile *t, int q0, con
                 low[i][0] = vi_dot16(low[i][0], k0, l);
                 low[i][1] = vi_dot16(low[i][1], k1, l);
             }
-        }
+        } while (++p < a->dp / 2);
         for (int i = 0; i < NQ; i++)
             for (int n = 0; n < 2; n++) {
                 vf z;
@@ -38,10 +40,11 @@ static void NAME(scores24_)(const ls_attn *a, const ls_attn_tile *t, int q0, con
     for (int j = 0; j < LS_KV_BLOCK; j += W) {
         vq sum[NQ];
         for (int i = 0; i < NQ; i++) sum[i] = vq_zero();
-        for (int d = 0; d < a->d; d++) {
+        int d = 0;
+        do {
             vi k = vi_load(keys + d * LS_KV_BLOCK + j);
             for (int i = 0; i < NQ; i++) sum[i] = vq_mac(sum[i], k, q[i * a->dp + d]);
-        }
+        } while (++d < a->d);
         for (int i = 0; i < NQ; i++) {
             vf z;
             limited_score(a, vq_shift(sum[i], INT64_C(1) << (a->c - 1), a->c), vf_set(query_unit(a, t, q0 + i)), key_units(a, exponent + j), &z);
@@ -50,13 +53,14 @@ static void NAME(scores24_)(const ls_attn *a, const ls_attn_tile *t, int q0, con
     }
 }
 
-/* o of each query, behind its part record, over the blocks of |all|. */
+/* o of each query, behind its part record, over the blocks of |all|, at least one. */
 static void NAME(values16_)(const ls_attn *a, int q0, const uint8_t *const *block, span all, ls_attn_space *s, uint8_t *part) {
     size_t bytes = ls_attn_part_bytes(a), values = ls_kv_layout_of(a).values;
     for (int d = 0; d < a->dp; d += 2 * W) {
         vi high[NQ][2], low[NQ][2];
         for (int i = 0; i < NQ; i++) high[i][0] = high[i][1] = low[i][0] = low[i][1] = vi_set(0);
-        for (int key = all.begin; key < all.end; key += 2) {
+        int key = all.begin;
+        do {
             const int16_t *v = (const int16_t *)(const void *)(block[key / LS_KV_BLOCK] + values) + key % LS_KV_BLOCK * a->dp + 2 * d;
             vi v0 = vi_load(v), v1 = vi_load(v + 2 * W);
             for (int i = 0; i < NQ; i++) {
@@ -66,7 +70,7 @@ static void NAME(values16_)(const ls_attn *a, int q0, const uint8_t *const *bloc
                 low[i][0] = vi_dot16(low[i][0], v0, l);
                 low[i][1] = vi_dot16(low[i][1], v1, l);
             }
-        }
+        } while ((key += 2) < all.end);
         for (int i = 0; i < NQ; i++) {
             int64_t *o = (int64_t *)(void *)(part + (size_t)(q0 + i) * bytes + sizeof(ls_attn_part)) + d;
             for (int n = 0; n < 2; n++) vq_store(o + n * W, vq_add(vi_mul_wide(high[i][n], vi_set(256)), vi_mul_wide(low[i][n], vi_set(1))));
@@ -79,10 +83,11 @@ static void NAME(values24_)(const ls_attn *a, int q0, const uint8_t *const *bloc
     for (int d = 0; d < a->dp; d += W) {
         vq sum[NQ];
         for (int i = 0; i < NQ; i++) sum[i] = vq_zero();
-        for (int key = all.begin; key < all.end; key++) {
+        int key = all.begin;
+        do {
             vi v = vi_load((const int32_t *)(const void *)(block[key / LS_KV_BLOCK] + values) + key % LS_KV_BLOCK * a->dp + d);
             for (int i = 0; i < NQ; i++) sum[i] = vq_mac(sum[i], v, s->w[q0 + i][key]);
-        }
+        } while (++key < all.end);
         for (int i = 0; i < NQ; i++) vq_store((int64_t *)(void *)(part + (size_t)(q0 + i) * bytes + sizeof(ls_attn_part)) + d, sum[i]);
     }
 }
