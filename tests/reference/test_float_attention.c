@@ -153,6 +153,26 @@ static void equal_scores_give_the_mean(void **state) {
     small_destroy(&s);
 }
 
+/* Scores t * j: the last is the largest, and e^961 is beyond f64. The newest value takes all but e^-t of the weight. */
+static void large_scores_do_not_overflow(void **state) {
+    (void)state;
+    float table[SMALL_VOCAB * 2];
+    for (int i = 0; i < SMALL_VOCAB; i++) table[2 * i] = table[2 * i + 1] = (float)i;
+    for (int wide = 0; wide < 2; wide++) {
+        small_graph s;
+        ls_error e = {0};
+        int q, v, y;
+        assert_ok(small_begin(&s, LS_CONTRACT_FLOAT, 2, table, &e));
+        for (int t = 0; t < T; t++) tokens[t] = t < SMALL_VOCAB ? t : SMALL_VOCAB - 1;
+        assert_ok(ls_add_slice(s.g, &q, s.value, 0, 1, "q", &e));
+        assert_ok(ls_add_slice(s.g, &v, s.value, 1, 1, "v", &e));
+        assert_ok(ls_add_attention(s.g, &y, q, q, v, &(ls_attention_spec){.heads = 1, .kv_heads = 1, .head_dim = 1, .scale = 1}, "y", &e));
+        run(&s, wide);
+        for (int t = 12; t < T; t++) assert_float_equal(small_output_of(&s, "y")[t], (float)tokens[t], 1e-4);
+        small_destroy(&s);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(matches_the_formula),
@@ -160,6 +180,7 @@ int main(void) {
         cmocka_unit_test(window_of_one_gives_the_value),
         cmocka_unit_test(grouped_heads_are_repeated_heads),
         cmocka_unit_test(equal_scores_give_the_mean),
+        cmocka_unit_test(large_scores_do_not_overflow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -162,6 +162,20 @@ static void f64_splits_too(void **state) {
     small_destroy(&s);
 }
 
+/* Outputs are given back after their last reader: at no time did three quarters of them exist. */
+static void outputs_are_freed_early(void **state) {
+    (void)state;
+    ls_error e = {0};
+    small_graph s;
+    size_t weights, kv, work, all = 0;
+    open_executor(&s, false);
+    assert_ok(small_pass(&s, tokens[0], T, 0, NULL, &e));
+    s.x->memory(s.x, &weights, &kv, &work);
+    for (size_t i = 0; i < s.g->n_nodes; i++) all += s.g->nodes[i].selected ? 0 : T * (size_t)s.g->nodes[i].cols * sizeof(float);
+    assert_true(work > 0 && work < all * 3 / 4);
+    small_destroy(&s);
+}
+
 /* ---- The observer --------------------------------------------------------------------------------------------------------- */
 
 static void observer_sees_every_node(void **state) {
@@ -383,6 +397,7 @@ int main(void) {
         cmocka_unit_test(rows_of_other_slots_do_not_matter),
         cmocka_unit_test(truncated_slots_continue_with_the_same_bits),
         cmocka_unit_test(f64_splits_too),
+        cmocka_unit_test(outputs_are_freed_early),
         cmocka_unit_test(observer_sees_every_node),
         cmocka_unit_test(wrong_batches_change_nothing),
         cmocka_unit_test(full_slots_are_refused),
