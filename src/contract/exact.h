@@ -16,6 +16,9 @@ enum {
     LS_EXACT_MAX_DROP = 24,    /* a block this many binary orders below the row's largest still counts */
     LS_EXACT_SCALE_BITS = 23,  /* integer scales satisfy |S| <= 2^23 */
     LS_EXACT_KEY_RANGE = 256,  /* attention sums keys in absolute ranges of this many positions */
+    LS_EXACT_P16 = 14,         /* p of exact16: |q| <= 127 * 2^8, two signed bytes */
+    LS_EXACT_P24 = 23,         /* p of exact24: |q| <= 127 * 2^17, a 24-bit magnitude and a sign */
+    LS_EXACT_WEIGHT_P24 = 22,  /* p of float weights under exact24: |u| <= 127 * 2^16, three signed bytes */
     LS_EXACT_MAX_COLS = 32768  /* widest row of an exact operator (overflow arguments rest on it) */
 };
 
@@ -51,7 +54,7 @@ static inline int ls_block_exponent(uint32_t max_bits) {
     return e > LS_EXACT_MIN_EXP ? e : LS_EXACT_MIN_EXP;
 }
 
-/* Mantissa of x in a block of exponent e: x * 2^(p + 127 - e) to nearest even; p = 14 (16 bits) or 22 (24 bits). */
+/* Mantissa of x in a block of exponent e: x * 2^(p + 127 - e) to nearest even, p in [0, 27]. */
 static inline int32_t ls_mantissa(float x, int e, int p) { return (int32_t)lrintf(x * ls_pow2_biased(127 + p + 127 - e)); }
 
 /* floor((v + 2^(n-1)) / 2^n), n in [0, 62]; v for n = 0. */

@@ -16,7 +16,9 @@ ls_code ls_weight_form_of(ls_weight_form *f, const ls_tensor *t, ls_contract con
         LS_FAIL(e, LS_INVALID_ARGUMENT, "tensor \"%s\": rows of %lld columns; exact contracts allow 1 to %d", t->name, (long long)cols, LS_EXACT_MAX_COLS);
     const ls_format_info *info = ls_format_get(t->format);
     bool mlx = t->format == LS_MLX_AFFINE;
-    *f = (ls_weight_form){.contract = contract, .cols = cols, .p = contract == LS_CONTRACT_EXACT16 ? 14 : 22, .h = contract == LS_CONTRACT_EXACT24 ? 4 : 0};
+    bool wide = contract == LS_CONTRACT_EXACT24;
+    *f = (ls_weight_form){.contract = contract, .cols = cols, .p = wide ? LS_EXACT_P24 : LS_EXACT_P16,
+                          .weight_p = wide ? LS_EXACT_WEIGHT_P24 : LS_EXACT_P16, .h = wide ? 4 : 0};
     f->quantised = mlx || (t->format != LS_F32 && t->format != LS_F16 && t->format != LS_BF16);
     if (f->quantised) {
         int stored = ls_tensor_group(t);
@@ -26,11 +28,11 @@ ls_code ls_weight_form_of(ls_weight_form *f, const ls_tensor *t, ls_contract con
         f->has_min = info->has_min;
     } else {
         f->group = LS_EXACT_BLOCK;
-        f->bits = f->p + 2;
+        f->bits = f->weight_p + 2;
     }
     f->groups = (cols + f->group - 1) / f->group;
-    int l = f->quantised ? ls_ceil_log2((uint64_t)f->group * (uint64_t)largest_integer(f)) : 6 + f->p + 1;
-    f->c = l + f->p + 1 > 30 ? l + f->p + 1 - 30 : 0;
+    int l = f->quantised ? ls_ceil_log2((uint64_t)f->group * (uint64_t)largest_integer(f)) : 6 + f->weight_p + 1, keep = wide ? 31 : 30;
+    f->c = l + f->p + 1 > keep ? l + f->p + 1 - keep : 0;
     return LS_OK;
 }
 
@@ -70,7 +72,7 @@ static void float_row(const ls_weight_form *f, const ls_tensor *t, int64_t row, 
             if (b > max) max = b;
         }
         int e = ls_block_exponent(max);
-        for (int64_t k = begin; k < end; k++) u[k] = ls_mantissa(x[k], e, f->p);
+        for (int64_t k = begin; k < end; k++) u[k] = ls_mantissa(x[k], e, f->weight_p);
         scale[g] = e;
         if (e > e_max) e_max = e;
     }
@@ -78,7 +80,7 @@ static void float_row(const ls_weight_form *f, const ls_tensor *t, int64_t row, 
         int drop = e_max - scale[g];
         scale[g] = drop > LS_EXACT_SCALE_BITS ? 0 : 1 << (LS_EXACT_SCALE_BITS - drop);
     }
-    *r = e_max - 127 - f->p - LS_EXACT_SCALE_BITS;
+    *r = e_max - 127 - f->weight_p - LS_EXACT_SCALE_BITS;
 }
 
 void ls_weight_form_row(const ls_weight_form *f, const ls_tensor *t, int64_t row, int32_t *u, int32_t *scale, int32_t *min, int *r, float *scratch) {

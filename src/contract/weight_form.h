@@ -13,10 +13,11 @@ typedef struct ls_weight_form {
     int64_t groups;   /* per row: ceil(K / group) */
     int group;        /* g: 16, 32 or 64 */
     int zero;         /* z */
-    int bits;         /* of stored u: 2..8 for quantised formats; 16 or 24 signed for float formats */
+    int bits;         /* of stored u: 2..8 for quantised formats; 16 or 24 (weight_p + 2) signed for float formats */
     bool has_min;     /* M exists */
     bool quantised;   /* false: float format, u is a signed mantissa */
-    int p;            /* 14 or 22 */
+    int p;            /* of the activations: 14 or 23 */
+    int weight_p;     /* of float weights' mantissas: 14 or 22 */
     int c, h;         /* the shifts of section 3 */
 } ls_weight_form;
 

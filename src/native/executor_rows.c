@@ -18,7 +18,7 @@ int ls_native_rows_tasks(const ls_native *x, int step) {
 }
 
 static void embed_row(const ls_native *x, const ls_node *n, float *y, int row) {
-    ls_tensor_row_f32(n->w[0]->tensor, n->w[0]->row_begin + x->batch->token[row], y);
+    ls_tensor_row_values(n->w[0]->tensor, n->w[0]->row_begin + x->batch->token[row], y);
     x->ops->canon(y, y, n->cols);
     if (n->scale != 1.0f) x->ops->scale(y, y, n->cols, n->scale);
 }

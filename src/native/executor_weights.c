@@ -27,7 +27,7 @@ static ls_code read_vector(const ls_param *p, float **out, ls_error *e) {
     LS_GOTO(ls_calloc(&row, (size_t)width, sizeof *row, t->name, e));
     LS_GOTO(ls_calloc(out, (size_t)n, sizeof **out, t->name, e));
     for (int64_t r = begin / width; r * width < begin + n; r++) {
-        ls_tensor_row_f32(t, r, row);
+        ls_tensor_row_values(t, r, row);
         for (int64_t k = 0; k < width; k++) {
             int64_t i = r * width + k - begin;
             if (i >= 0 && i < n) (*out)[i] = ls_canon(row[k]);

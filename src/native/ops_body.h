@@ -91,7 +91,7 @@ static void layer_norm(float *y, const float *x, int64_t cols, int64_t group, co
 
 /* ---- Rotary embedding ------------------------------------------------------------------------------------------- */
 
-static inline vf from_fixed(vq v, vf unit) { return vf_canon(vf_mul(vf_mul(vq_float(v), vf_set(0x1p-30f)), unit)); }
+static inline vf from_fixed(vq v, vf unit) { return vf_canon(vf_mul(vf_mul(vq_float(v), vf_set(0x1p-35f)), unit)); }
 
 static inline vi get_int(const int32_t *p, int64_t n, int64_t k) { return n - k >= W ? vi_load(p + k) : vi_load_n(p + k, n - k); }
 
@@ -117,7 +117,7 @@ static void rotate_pairs(float *y, const float *x, int64_t half, vf in, vf out, 
 static void rope(float *y, const float *x, int heads, int head_dim, const ls_rope *r, const int32_t *c, const int32_t *s) {
     for (int h = 0; h < heads; h++, x += head_dim, y += head_dim) {
         int e = exponent_of(x, r->rot_dim);
-        (r->interleaved ? rotate_pairs : rotate_halves)(y, x, r->rot_dim / 2, mantissa_unit(e, 22), vf_set(ls_pow2(e - 149)), c, s);
+        (r->interleaved ? rotate_pairs : rotate_halves)(y, x, r->rot_dim / 2, mantissa_unit(e, 27), vf_set(ls_pow2(e - 149)), c, s);
         if (y != x) memcpy(y + r->rot_dim, x + r->rot_dim, (size_t)(head_dim - r->rot_dim) * sizeof *y);
     }
 }

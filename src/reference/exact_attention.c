@@ -17,7 +17,7 @@ typedef struct range {
 
 static setup setup_of(const ls_node *n) {
     bool wide = n->contract == LS_CONTRACT_EXACT24;
-    setup s = {.d = n->head_dim, .p = wide ? 22 : 14, .f = wide ? 28 : 16, .pb = wide ? 23 : 15, .g = wide ? -4 : 8,
+    setup s = {.d = n->head_dim, .p = wide ? LS_EXACT_P24 : LS_EXACT_P16, .f = wide ? 28 : 16, .pb = wide ? 23 : 15, .g = wide ? -5 : 8,
                .limit = wide ? 0x1p58f : 0x1p30f, .capped = n->limit != 0};
     int c = ls_ceil_log2((uint64_t)s.d) + 2 * (s.p + 1) - 30;
     s.c = c > 0 ? c : 0;

@@ -11,7 +11,7 @@ typedef struct ls_exact_row {
     int e;         /* E */
 } ls_exact_row;
 
-/* Quantises x [cols] into |row| (arrays of ceil(cols / 64) blocks, caller's). p: 14 or 22. */
+/* Quantises x [cols] into |row| (arrays of ceil(cols / 64) blocks, caller's). p: 14 or 23. */
 void ls_exact_quantise(const float *x, int64_t cols, int p, ls_exact_row *row);
 
 /* y = one output: the dot product of |x| with a weight row in integer form, without bias. */

@@ -16,7 +16,7 @@ void ls_exact_rope_table(const ls_rope *r, int64_t position, int32_t *c, int32_t
     }
 }
 
-static float from_fixed(int64_t v, int e) { return ls_canon(((float)v * 0x1p-30f) * ls_pow2(e - 149)); }
+static float from_fixed(int64_t v, int e) { return ls_canon(((float)v * 0x1p-35f) * ls_pow2(e - 149)); }
 
 void ls_exact_rope(float *x, int heads, int head_dim, const ls_rope *r, const int32_t *c, const int32_t *s) {
     int half = r->rot_dim / 2;
@@ -29,7 +29,7 @@ void ls_exact_rope(float *x, int heads, int head_dim, const ls_rope *r, const in
         int e = ls_block_exponent(max);
         for (int i = 0; i < half; i++) {
             float *lo = x + (r->interleaved ? 2 * i : i), *hi = x + (r->interleaved ? 2 * i + 1 : i + half);
-            int64_t a = ls_mantissa(*lo, e, 22), b = ls_mantissa(*hi, e, 22);
+            int64_t a = ls_mantissa(*lo, e, 27), b = ls_mantissa(*hi, e, 27);
             *lo = from_fixed(a * c[i] - b * s[i], e);
             *hi = from_fixed(b * c[i] + a * s[i], e);
         }

@@ -12,7 +12,7 @@ static ls_code load_vector(const ls_param *p, float **out, ls_error *e) {
     if (!p) return LS_OK;
     LS_TRY(ls_calloc(out, (size_t)(p->rows * p->cols), sizeof **out, p->name, e));
     int64_t cols = p->tensor->rank ? p->tensor->shape[p->tensor->rank - 1] : 1;
-    for (int64_t r = 0; r < p->rows * p->cols / cols; r++) ls_tensor_row_f32(p->tensor, p->row_begin + r, *out + r * cols);
+    for (int64_t r = 0; r < p->rows * p->cols / cols; r++) ls_tensor_row_values(p->tensor, p->row_begin + r, *out + r * cols);
     return LS_OK;
 }
 
@@ -21,7 +21,7 @@ static ls_code run_embed(const ls_reference_args *a, ls_error *e) {
     (void)e;
     for (int64_t i = 0; i < a->rows; i++) {
         float *y = (float *)a->out + i * w->cols;
-        ls_tensor_row_f32(w->tensor, w->row_begin + a->batch->token[i], y);
+        ls_tensor_row_values(w->tensor, w->row_begin + a->batch->token[i], y);
         for (int64_t k = 0; k < w->cols; k++) {
             y[k] = ls_canon(y[k]);
             if (a->node->scale != 1) y[k] = ls_canon(y[k] * a->node->scale);

@@ -9,17 +9,13 @@ typedef struct ls_weight_reader {
     const ls_param *param;
     int64_t cols; /* of a tensor row, which for a vector may be shorter than the parameter */
     float *row;   /* [cols] the row read last */
-    uint8_t *q;   /* [cols] MLX only, as are the next two */
-    float *scale, *min;
 } ls_weight_reader;
 
 /* Deinit also after a failure. RESOURCE_EXHAUSTED. */
 ls_code ls_weight_reader_init(ls_weight_reader *r, const ls_param *p, ls_error *e);
 void ls_weight_reader_deinit(ls_weight_reader *r);
 
-/* Row |i| of the parameter, [cols], valid until the next call. GGUF blocks and float formats: by the format's own
- * dequantisation (ls_tensor_row_f32). MLX affine: q * scale, rounded, then + bias, rounded, all in f32 with scale and bias
- * widened: the rounding to their own dtype that MLX's `dequantize` adds belongs to that function, not to the weights. */
+/* Row |i| of the parameter, [cols], valid until the next call: ls_tensor_row_values. */
 const float *ls_weight_reader_row(ls_weight_reader *r, int64_t i);
 
 #endif

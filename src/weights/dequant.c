@@ -66,13 +66,12 @@ static ls_tensor piece_of(const ls_tensor *t, int64_t row, int64_t k, int64_t n)
     return p;
 }
 
-/* scale * (q - zero) + min, rounded after every step to the dtype the format computes in. */
-static void quant_row_f32(const ls_tensor *t, int64_t row, float *out) {
+/* scale * (q - zero) + min, rounded after every step to |in|, the dtype it is computed in. */
+static void quant_row(const ls_tensor *t, int64_t row, ls_format in, float *out) {
     enum { PIECE = 256 };
     uint8_t q[PIECE];
     float scale[PIECE / 16], min[PIECE / 16];
     const ls_format_info *f = ls_format_get(t->format);
-    ls_format in = t->format == LS_MLX_AFFINE ? t->scale_format : LS_F32;
     int64_t len = t->shape[t->rank - 1];
     int group = ls_tensor_group(t);
     for (int64_t k = 0; k < len; k += PIECE) {
@@ -91,7 +90,7 @@ void ls_tensor_row_f32(const ls_tensor *t, int64_t row, float *out) {
     const ls_format_info *f = ls_format_get(t->format);
     if (!t->data) return;
     if (f->group || t->format == LS_MLX_AFFINE) {
-        quant_row_f32(t, row, out);
+        quant_row(t, row, t->format == LS_MLX_AFFINE ? t->scale_format : LS_F32, out);
         return;
     }
     const uint8_t *p = (const uint8_t *)t->data + row * len * f->block_bytes;
@@ -101,4 +100,9 @@ void ls_tensor_row_f32(const ls_tensor *t, int64_t row, float *out) {
         else if (t->format == LS_OTHER) out[k] = NAN;
         else out[k] = ls_load_float(t->format, p);
     }
+}
+
+void ls_tensor_row_values(const ls_tensor *t, int64_t row, float *out) {
+    if (t->data && t->format == LS_MLX_AFFINE) quant_row(t, row, LS_F32, out);
+    else ls_tensor_row_f32(t, row, out);
 }

@@ -106,6 +106,11 @@ ls_code ls_tensor_check_finite(const ls_tensor *t, ls_error *e);
  * NaN. */
 void ls_tensor_row_f32(const ls_tensor *t, int64_t row, float *out);
 
+/* The row as the numbers a model computes with: as ls_tensor_row_f32, except that MLX scales and biases are widened to f32
+ * before q * scale is rounded and + bias is rounded. The rounding to their own dtype that MLX's `dequantize` adds belongs to
+ * that function, not to the weights: MLX's matrix products do not have it either. */
+void ls_tensor_row_values(const ls_tensor *t, int64_t row, float *out);
+
 /* Splits row |row| into its integers. q [in]: stored unsigned integers (uint8; signed formats are offset by |zero|).
  * scale [in / group], min [in / group] (min untouched when the format has none): f32, exact products of the stored
  * factors (Q4_K: d * sc; min is -dmin * m). scale * (q - zero) + min in exact arithmetic is the weight before rounding.

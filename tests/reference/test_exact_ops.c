@@ -307,7 +307,7 @@ static void bits_match_the_committed_digest(void **state) {
     hash_matrix_ops(&h, &e);
     ls_sha256_final(&h, digest);
     ls_sha256_hex(digest, hex);
-    assert_string_equal(hex, "5ce47a934971dbc6e79aaef302916738889c490e10533dff668b1c1e9624f74a");
+    assert_string_equal(hex, "02cc4d3475ff25b76c223dd264bcc6c3095c8feb9f66c70599ef1e22c5dedc7c");
 }
 
 int main(void) {
