@@ -339,6 +339,39 @@ static void elementwise(void **state) {
     }
 }
 
+/* The bits of one f32 operation after the other, in the order of the float contract. Another order (x / (1 + e) for SiLU,
+ * x * (r * w) for a norm) gives other bits somewhere among these inputs, which is asserted too. */
+static void operations_keep_their_order(void **state) {
+    (void)state;
+    small_graph s;
+    ls_error e = {0};
+    int v, others[2] = {0};
+    begin(&s, C, NULL);
+    const ls_param *w = small_param("w", 1, C, NULL);
+    assert_ok(ls_add_activation(s.g, &v, s.value, LS_ACT_SILU, "silu", &e));
+    assert_ok(ls_add_activation(s.g, &v, s.value, LS_ACT_GELU, "gelu", &e));
+    assert_ok(ls_add_activation(s.g, &v, s.value, LS_ACT_GELU_TANH, "gelu_tanh", &e));
+    assert_ok(ls_add_rms_norm(s.g, &v, s.value, w, 1e-5f, 0, 0, "norm", &e));
+    const float *norm = run(&s, v, false);
+    for (int t = 0; t < T; t++) {
+        float sum = 0;
+        for (int k = 0; k < C; k++) sum += input(&s, t)[k] * input(&s, t)[k];
+        float r = 1 / sqrtf(sum / C + 1e-5f);
+        for (int k = 0; k < C; k++) {
+            int i = t * C + k;
+            float x = input(&s, t)[k], wk = small_numbers(w)[k], ex = expf(-x), u = x + 0.044715f * ((x * x) * x);
+            assert_true(norm[i] == (x * r) * wk);
+            assert_true(small_output_of(&s, "silu")[i] == x * (1 / (1 + ex)));
+            assert_true(small_output_of(&s, "gelu")[i] == (x * 0.5f) * (1 + erff(x * 0.70710677f)));
+            assert_true(small_output_of(&s, "gelu_tanh")[i] == (x * 0.5f) * (1 + tanhf(0.7978846f * u)));
+            others[0] += norm[i] != x * (r * wk);
+            others[1] += small_output_of(&s, "silu")[i] != x / (1 + ex);
+        }
+    }
+    for (int i = 0; i < 2; i++) assert_true(others[i] > 0);
+    small_destroy(&s);
+}
+
 /* ---- Mixture of experts --------------------------------------------------------------------------------------------------- */
 
 enum { EXPERTS = 5, INNER = 6 };
@@ -427,6 +460,7 @@ int main(void) {
         cmocka_unit_test(rope_keeps_products_at_equal_distance),
         cmocka_unit_test(activations),
         cmocka_unit_test(elementwise),
+        cmocka_unit_test(operations_keep_their_order),
         cmocka_unit_test(mixture_of_experts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
