@@ -366,6 +366,9 @@ s.startswith(1)
 '%d' % 'x'
 '%d' % 3.9
 '%s' % nosuch
+'abc' % nosuch
+'abc' % 1
+'abc' % l
 '%s' % none
 '%+d % d' % (5, 5)
 d.keys()
@@ -454,6 +457,10 @@ users | sort(attribute='age') | map(attribute='name') | list
 users | sort(attribute='age', reverse=true) | map(attribute='name') | list
 users | sort(attribute='age,name') | map(attribute='name') | list
 mixed | sort
+[{}, {}] | sort
+[nosuch, nosuch] | sort | length
+[1, 'a'] | sort
+nosuch | sort
 d | sort
 s | sort
 l | reverse
@@ -595,6 +602,7 @@ html | forceescape
 '<b>' + (html | e)
 (html | e) ~ '<b>'
 [html | safe]
+'a<b' | safe | list
 n | e
 nosuch | e
 (html | e) is escaped

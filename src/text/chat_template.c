@@ -36,7 +36,8 @@ void ls_chat_template_free(ls_chat_template *t) {
 
 /* Special tokens are the template's own words, whoever supplies their spelling. */
 static bool names_special_token(const ls_jstr *name) {
-    static const char *const names[] = {"bos_token", "eos_token", "pad_token", "unk_token", "sep_token", "cls_token", "mask_token"};
+    static const char *const names[] = {"bos_token", "eos_token", "pad_token", "unk_token",
+                                        "sep_token", "cls_token", "mask_token"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (ls_jstr_is(name, names[i])) return true;
     return false;
@@ -59,13 +60,15 @@ static ls_code bind_context(ls_jvm *vm, const json_t *context) {
 }
 
 static ls_code add_span(ls_render *r, size_t begin, size_t end, bool from_input, ls_error *e) {
-    LS_TRY(ls_grow(&r->spans, r->n_spans, &r->cap_spans, sizeof *r->spans, MAX_SPANS, "spans of a rendered template", e));
+    LS_TRY(
+        ls_grow(&r->spans, r->n_spans, &r->cap_spans, sizeof *r->spans, MAX_SPANS, "spans of a rendered template", e));
     r->spans[r->n_spans++] = (ls_render_span){begin, end, from_input};
     return LS_OK;
 }
 
 static ls_code copy_out(const ls_jstr *s, ls_render *out, ls_error *e) {
-    if (s->n > MAX_OUTPUT) LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "chat template renders %zu bytes; at most %d are allowed", s->n, MAX_OUTPUT);
+    if (s->n > MAX_OUTPUT)
+        LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "chat template renders %zu bytes; at most %d are allowed", s->n, MAX_OUTPUT);
     LS_TRY(ls_str_append(&out->text, s->p, s->n, e));
     for (size_t begin = 0, end; begin < s->n; begin = end) {
         bool input = ls_jstr_is_input(s, begin);
@@ -75,14 +78,16 @@ static ls_code copy_out(const ls_jstr *s, ls_render *out, ls_error *e) {
     return LS_OK;
 }
 
-ls_code ls_chat_template_render(const ls_chat_template *t, const json_t *context, int64_t now, ls_render *out, ls_error *e) {
+ls_code ls_chat_template_render(const ls_chat_template *t, const json_t *context, int64_t now, ls_render *out,
+                                ls_error *e) {
     ls_jbuf text = {0};
     ls_jv result;
     ls_jinterp in = {.tree = &t->tree, .out = &text};
     ls_jvm vm = {.e = e, .bytes_left = LS_JVM_MAX_BYTES, .work_left = LS_JVM_MAX_WORK, .now = now, .interp = &in};
     ls_code rc = LS_OK;
     *out = (ls_render){0};
-    if (!json_is_object(context)) LS_FAIL(e, LS_INVALID_ARGUMENT, "the context of a chat template must be a JSON object");
+    if (!json_is_object(context))
+        LS_FAIL(e, LS_INVALID_ARGUMENT, "the context of a chat template must be a JSON object");
     LS_TRY(ls_arena_create(&vm.arena, e));
     LS_GOTO(bind_context(&vm, context));
     LS_GOTO(ls_jrun(&vm));

@@ -28,9 +28,12 @@ typedef struct ls_render {
 
 /* Renders with the variables of the JSON object |context| (messages, tools, add_generation_prompt, bos_token, ...).
  * |now| is the clock of strftime_now (seconds since the epoch, local time zone). raise_exception in a template gives
- * INVALID_ARGUMENT with its text. Errors: RESOURCE_EXHAUSTED past the step or size limit. Strings whose keys are named
- * like special tokens (bos_token, eos_token, pad_token, unk_token) count as template text in spans. */
-ls_code ls_chat_template_render(const ls_chat_template *t, const json_t *context, int64_t now, ls_render *out, ls_error *e);
+ * INVALID_ARGUMENT with its text. Errors: RESOURCE_EXHAUSTED past the step or size limit. Strings of the
+ * top-level keys bos_token, eos_token, pad_token, unk_token, sep_token, cls_token and mask_token count as template text
+ * in spans; every other string of the context, keys of objects included, is input, also after tojson and formatting.
+ * |out| is set up here and empty on failure; free it with ls_render_deinit. */
+ls_code ls_chat_template_render(const ls_chat_template *t, const json_t *context, int64_t now, ls_render *out,
+                                ls_error *e);
 void ls_render_deinit(ls_render *r);
 
 #endif

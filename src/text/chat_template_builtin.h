@@ -9,7 +9,8 @@ enum { LS_JCALL_MAX_PARAMS = 8 };
 
 /* Calls |fn| on |self|, sorting the arguments into its parameters. INVALID_ARGUMENT when they do not fit. */
 ls_code ls_jbuiltin_call(ls_jvm *vm, const ls_jbuiltin *fn, ls_jv self, const ls_jcall *call, ls_jv *out);
-const ls_jbuiltin *ls_jbuiltin_find(const ls_jbuiltin *table, const char *name, size_t len); /* table ends with a NULL name */
+const ls_jbuiltin *ls_jbuiltin_find(const ls_jbuiltin *table, const char *name,
+                                    size_t len); /* table ends with a NULL name */
 
 /* Any callable value: function, method or macro. */
 ls_code ls_jv_call(ls_jvm *vm, ls_jv callee, const ls_jcall *call, ls_jv *out);
@@ -25,7 +26,7 @@ ls_code ls_jv_binary(ls_jvm *vm, ls_jop op, ls_jv a, ls_jv b, ls_jv *out);   /* 
 ls_code ls_jv_relation(ls_jvm *vm, ls_jop op, ls_jv a, ls_jv b, bool *out);  /* == != < <= > >= in, not in */
 ls_code ls_jv_negate(ls_jvm *vm, ls_jv a, ls_jv *out);
 
-/* A filter called from another one (map) and a test (select), by name. NOT an unknown-name check at compile time. */
+/* A filter called from another one (map) and a test (select), by name. */
 ls_code ls_jfilter_apply(ls_jvm *vm, ls_jv name, ls_jv self, const ls_jcall *call, ls_jv *out);
 ls_code ls_jtest_apply(ls_jvm *vm, ls_jv name, ls_jv self, const ls_jcall *call, bool *out);
 

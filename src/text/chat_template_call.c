@@ -37,17 +37,20 @@ ls_code ls_jbuiltin_call(ls_jvm *vm, const ls_jbuiltin *fn, ls_jv self, const ls
     size_t n, required;
     find_param(fn->params, NULL, &n, &required);
     for (size_t i = 0; i < LS_JCALL_MAX_PARAMS; i++) args[i] = ls_jv_missing();
-    if (call->n > n) LS_FAIL(vm->e, LS_INVALID_ARGUMENT, "%s takes at most %zu arguments, %zu given", fn->name, n, call->n);
+    if (call->n > n)
+        LS_FAIL(vm->e, LS_INVALID_ARGUMENT, "%s takes at most %zu arguments, %zu given", fn->name, n, call->n);
     for (size_t i = 0; i < call->n; i++) args[i] = call->args[i];
     for (size_t i = 0; i < call->n_kw; i++) {
         const ls_jstr *name = call->kw[i].name;
         int at = find_param(fn->params, name, &n, &required);
         if (at < 0 || args[at].kind != LS_JV_MISSING)
-            LS_FAIL(vm->e, LS_INVALID_ARGUMENT, "%s: argument '%.*s' is %s", fn->name, name->n < 60 ? (int)name->n : 60, name->p, at < 0 ? "unknown" : "given twice");
+            LS_FAIL(vm->e, LS_INVALID_ARGUMENT, "%s: argument '%.*s' is %s", fn->name, name->n < 60 ? (int)name->n : 60,
+                    name->p, at < 0 ? "unknown" : "given twice");
         args[at] = call->kw[i].value;
     }
     for (size_t i = 0; i < required; i++)
-        if (args[i].kind == LS_JV_MISSING) LS_FAIL(vm->e, LS_INVALID_ARGUMENT, "%s needs at least %zu arguments", fn->name, required);
+        if (args[i].kind == LS_JV_MISSING)
+            LS_FAIL(vm->e, LS_INVALID_ARGUMENT, "%s needs at least %zu arguments", fn->name, required);
     ls_jcall sorted = {.args = args, .n = n};
     return fn->fn(vm, self, &sorted, out);
 }
@@ -71,7 +74,8 @@ static ls_code call_range(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *o
     int64_t v[3] = {0, 0, 1};
     size_t given = call->args[1].kind == LS_JV_MISSING ? 1 : 3;
     for (size_t i = 0; i < given; i++)
-        if (call->args[i].kind != LS_JV_MISSING) LS_TRY(ls_jv_want_int(vm, call->args[i], "an argument of range", &v[i]));
+        if (call->args[i].kind != LS_JV_MISSING)
+            LS_TRY(ls_jv_want_int(vm, call->args[i], "an argument of range", &v[i]));
     if (given == 1) {
         v[1] = v[0];
         v[0] = 0;
@@ -81,7 +85,9 @@ static ls_code call_range(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *o
     uint64_t span = v[2] > 0 ? (uint64_t)v[1] - (uint64_t)v[0] : (uint64_t)v[0] - (uint64_t)v[1];
     uint64_t step = v[2] > 0 ? (uint64_t)v[2] : -(uint64_t)v[2];
     uint64_t n = empty ? 0 : (span - 1) / step + 1;
-    if (n > MAX_RANGE) LS_FAIL(vm->e, LS_OUT_OF_RANGE, "range of %llu numbers; at most %d are allowed", (unsigned long long)n, MAX_RANGE);
+    if (n > MAX_RANGE)
+        LS_FAIL(vm->e, LS_OUT_OF_RANGE, "range of %llu numbers; at most %d are allowed", (unsigned long long)n,
+                MAX_RANGE);
     ls_jrange *r;
     LS_TRY(ls_jvm_alloc(vm, &r, 1, sizeof *r));
     *r = (ls_jrange){.start = v[0], .step = v[2], .n = (int64_t)n, .stop = v[1]};
@@ -92,14 +98,16 @@ static ls_code call_range(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *o
 /* Adds a mapping or pairs, as dict() and dict.update() read them. */
 static ls_code add_entries(ls_jvm *vm, ls_jdict *d, ls_jv from) {
     if (from.kind == LS_JV_DICT) {
-        for (size_t i = 0; i < from.dict->n; i++) LS_TRY(ls_jdict_set(vm, d, from.dict->v[i].key, from.dict->v[i].value));
+        for (size_t i = 0; i < from.dict->n; i++)
+            LS_TRY(ls_jdict_set(vm, d, from.dict->v[i].key, from.dict->v[i].value));
         return LS_OK;
     }
     const ls_jlist *items, *pair;
     LS_TRY(ls_jv_items(vm, from, &items));
     for (size_t i = 0; i < items->n; i++) {
         LS_TRY(ls_jv_items(vm, items->v[i], &pair));
-        if (pair->n != 2) LS_FAIL(vm->e, LS_INVALID_ARGUMENT, "an entry of a dict needs a key and a value, not %zu items", pair->n);
+        if (pair->n != 2)
+            LS_FAIL(vm->e, LS_INVALID_ARGUMENT, "an entry of a dict needs a key and a value, not %zu items", pair->n);
         LS_TRY(ls_jdict_set(vm, d, pair->v[0], pair->v[1]));
     }
     return LS_OK;
@@ -107,9 +115,12 @@ static ls_code add_entries(ls_jvm *vm, ls_jdict *d, ls_jv from) {
 
 static ls_code make_dict(ls_jvm *vm, ls_jkind kind, const ls_jcall *call, ls_jv *out) {
     LS_TRY(ls_jv_dict(vm, kind, out));
-    if (call->n > 1) LS_FAIL(vm->e, LS_INVALID_ARGUMENT, "dict and namespace take at most one positional argument, %zu given", call->n);
+    if (call->n > 1)
+        LS_FAIL(vm->e, LS_INVALID_ARGUMENT, "dict and namespace take at most one positional argument, %zu given",
+                call->n);
     if (call->n) LS_TRY(add_entries(vm, out->dict, call->args[0]));
-    for (size_t i = 0; i < call->n_kw; i++) LS_TRY(ls_jdict_set(vm, out->dict, ls_jv_of_str(call->kw[i].name), call->kw[i].value));
+    for (size_t i = 0; i < call->n_kw; i++)
+        LS_TRY(ls_jdict_set(vm, out->dict, ls_jv_of_str(call->kw[i].name), call->kw[i].value));
     return LS_OK;
 }
 

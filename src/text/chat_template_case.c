@@ -87,8 +87,9 @@ static bool is_cased(uint32_t cp) {
 /* Characters that do not end the search for a cased neighbour. */
 static bool is_case_ignorable(uint32_t cp) {
     utf8proc_category_t c = utf8proc_category((utf8proc_int32_t)cp);
-    return c == UTF8PROC_CATEGORY_MN || c == UTF8PROC_CATEGORY_ME || c == UTF8PROC_CATEGORY_CF || c == UTF8PROC_CATEGORY_LM ||
-           c == UTF8PROC_CATEGORY_SK || cp == '\'' || cp == '.' || cp == ':' || cp == 0xB7 || cp == 0x2019;
+    return c == UTF8PROC_CATEGORY_MN || c == UTF8PROC_CATEGORY_ME || c == UTF8PROC_CATEGORY_CF ||
+           c == UTF8PROC_CATEGORY_LM || c == UTF8PROC_CATEGORY_SK || cp == '\'' || cp == '.' || cp == ':' ||
+           cp == 0xB7 || cp == 0x2019;
 }
 
 /* Unicode's Final_Sigma: a cased letter before, none after. |before|: state of the text up to the sigma. */
@@ -125,7 +126,8 @@ static ls_jcase case_of_char(ls_jcase how, bool first, bool after_letter, uint32
     switch (how) {
     case LS_CASE_CAPITALIZE: return first ? LS_CASE_TITLE : LS_CASE_LOWER;
     case LS_CASE_TITLE: return after_letter ? LS_CASE_LOWER : LS_CASE_TITLE;
-    case LS_CASE_SWAP: return utf8proc_category((utf8proc_int32_t)cp) == UTF8PROC_CATEGORY_LU ? LS_CASE_LOWER : LS_CASE_UPPER;
+    case LS_CASE_SWAP:
+        return utf8proc_category((utf8proc_int32_t)cp) == UTF8PROC_CATEGORY_LU ? LS_CASE_LOWER : LS_CASE_UPPER;
     default: return how;
     }
 }

@@ -157,10 +157,12 @@ static ls_code filter_format(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv
     const ls_jstr *s;
     ls_jv args;
     LS_TRY(ls_jv_str(vm, self, &s));
-    if (call->n && call->n_kw) LS_FAIL(vm->e, LS_INVALID_ARGUMENT, "format takes positional or keyword arguments, not both");
+    if (call->n && call->n_kw)
+        LS_FAIL(vm->e, LS_INVALID_ARGUMENT, "format takes positional or keyword arguments, not both");
     if (call->n_kw) {
         LS_TRY(ls_jv_dict(vm, LS_JV_DICT, &args));
-        for (size_t i = 0; i < call->n_kw; i++) LS_TRY(ls_jdict_set(vm, args.dict, ls_jv_of_str(call->kw[i].name), call->kw[i].value));
+        for (size_t i = 0; i < call->n_kw; i++)
+            LS_TRY(ls_jdict_set(vm, args.dict, ls_jv_of_str(call->kw[i].name), call->kw[i].value));
     } else {
         LS_TRY(ls_jv_list(vm, LS_JV_TUPLE, call->args, call->n, &args));
     }
@@ -213,8 +215,10 @@ static ls_code filter_int(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *o
     bool ok = false;
     if (self.kind == LS_JV_UNDEFINED) return ls_jv_fail_undefined(vm, self);
     if (given(call->args[1])) LS_TRY(ls_jv_want_int(vm, call->args[1], "the base of int", &base));
-    if (base != 2 && base != 8 && base != 10 && base != 16) LS_FAIL(vm->e, LS_UNIMPLEMENTED, "int: base %lld; 2, 8, 10 and 16 are supported", (long long)base);
-    if (self.kind == LS_JV_STR) ok = ls_jstr_to_int(self.s, (int)base, &i) || (ls_jstr_to_float(self.s, &f) && truncate_real(f, &i));
+    if (base != 2 && base != 8 && base != 10 && base != 16)
+        LS_FAIL(vm->e, LS_UNIMPLEMENTED, "int: base %lld; 2, 8, 10 and 16 are supported", (long long)base);
+    if (self.kind == LS_JV_STR)
+        ok = ls_jstr_to_int(self.s, (int)base, &i) || (ls_jstr_to_float(self.s, &f) && truncate_real(f, &i));
     else if (self.kind == LS_JV_FLOAT) ok = truncate_real(self.f, &i);
     else ok = ls_jv_as_int(self, &i);
     *out = ok ? ls_jv_int(i) : call->args[0].kind == LS_JV_MISSING ? ls_jv_int(0) : call->args[0];
@@ -264,7 +268,8 @@ static ls_code filter_round(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv 
     int64_t digits = 0, i;
     const ls_jstr *method = NULL;
     LS_TRY(want_number(vm, self, "round"));
-    if (call->args[0].kind != LS_JV_MISSING) LS_TRY(ls_jv_want_int(vm, call->args[0], "the precision of round", &digits));
+    if (call->args[0].kind != LS_JV_MISSING)
+        LS_TRY(ls_jv_want_int(vm, call->args[0], "the precision of round", &digits));
     if (call->args[1].kind != LS_JV_MISSING) LS_TRY(ls_jv_want_str(vm, call->args[1], "the method of round", &method));
     if (!method || ls_jstr_is(method, "common")) {
         if (ls_jv_as_int(self, &i)) return round_int(vm, i, digits, out);
@@ -272,7 +277,8 @@ static ls_code filter_round(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv 
         return LS_OK;
     }
     bool up = ls_jstr_is(method, "ceil");
-    if (!up && !ls_jstr_is(method, "floor")) LS_FAIL(vm->e, LS_INVALID_ARGUMENT, "round: method must be common, ceil or floor");
+    if (!up && !ls_jstr_is(method, "floor"))
+        LS_FAIL(vm->e, LS_INVALID_ARGUMENT, "round: method must be common, ceil or floor");
     double scale = pow(10, (double)digits), x = ls_jv_as_real(self) * scale;
     if (!isfinite(x) || fabs(x) >= 9e18) LS_FAIL(vm->e, LS_OUT_OF_RANGE, "round: the number does not fit 64 bits");
     *out = ls_jv_float((up ? ceil(x) : floor(x)) / scale);

@@ -59,7 +59,10 @@ static ls_code put_int(ls_jvm *vm, ls_jbuf *b, const spec *f, int64_t v) {
     unsigned base = f->type == 'x' || f->type == 'X' ? 16 : f->type == 'o' ? 8 : f->type == 'b' ? 2 : 10;
     int_digits(v < 0 ? -(uint64_t)v : (uint64_t)v, base, f->type == 'X', digits);
     const char *sign = v < 0 ? "-" : f->sign == '+' ? "+" : f->sign == ' ' ? " " : "";
-    const char *prefix = f->alternate && base != 10 ? base == 16 ? f->type == 'X' ? "0X" : "0x" : base == 8 ? "0o" : "0b" : "";
+    const char *prefix = f->alternate && base != 10 ? base == 16  ? f->type == 'X' ? "0X" : "0x"
+                                                      : base == 8 ? "0o"
+                                                                  : "0b"
+                                                    : "";
     int zeros = f->precision > (int64_t)strlen(digits) ? (int)(f->precision - (int64_t)strlen(digits)) : 0;
     snprintf(text, sizeof text, "%s%s%0*d%s", sign, prefix, zeros, 0, digits);
     if (!zeros) snprintf(text, sizeof text, "%s%s%s", sign, prefix, digits);
@@ -73,7 +76,11 @@ static ls_code put_float(ls_jvm *vm, ls_jbuf *b, const spec *f, double v) {
     char type = f->type == '%' || !f->type ? 'f' : f->type;
     int precision = f->precision < 0 ? 6 : (int)f->precision;
     if (f->type == '%') v *= 100;
-    snprintf(pattern, sizeof pattern, "%%%s%s.*%c", f->sign == '+' ? "+" : f->sign == ' ' ? " " : "", f->alternate ? "#" : "", type);
+    snprintf(pattern, sizeof pattern, "%%%s%s.*%c",
+             f->sign == '+'   ? "+"
+             : f->sign == ' ' ? " "
+                              : "",
+             f->alternate ? "#" : "", type);
     snprintf(text, sizeof text, pattern, precision, v);
     if (f->comma) group_digits(text, sizeof text);
     if (f->type == '%') strcat(text, "%");
@@ -83,7 +90,8 @@ static ls_code put_float(ls_jvm *vm, ls_jbuf *b, const spec *f, double v) {
 
 static ls_code check_limits(ls_jvm *vm, const spec *f) {
     if (f->width > MAX_WIDTH || f->precision > MAX_PRECISION)
-        LS_FAIL(vm->e, LS_OUT_OF_RANGE, "a format has a width over %d or a precision over %d", MAX_WIDTH, MAX_PRECISION);
+        LS_FAIL(vm->e, LS_OUT_OF_RANGE, "a format has a width over %d or a precision over %d", MAX_WIDTH,
+                MAX_PRECISION);
     return LS_OK;
 }
 
@@ -105,7 +113,8 @@ typedef struct percent {
 
 static ls_code next_arg(ls_jvm *vm, percent *p, ls_jv *out) {
     bool tuple = p->args.kind == LS_JV_TUPLE;
-    if (p->used >= (tuple ? p->args.list->n : 1)) LS_FAIL(vm->e, LS_INVALID_ARGUMENT, "not enough arguments for the format string");
+    if (p->used >= (tuple ? p->args.list->n : 1))
+        LS_FAIL(vm->e, LS_INVALID_ARGUMENT, "not enough arguments for the format string");
     *out = tuple ? p->args.list->v[p->used] : p->args;
     p->used++;
     return LS_OK;
@@ -120,7 +129,8 @@ static ls_code read_percent_key(ls_jvm *vm, percent *p, ls_jv *value) {
     ls_jv key;
     LS_TRY(ls_jv_slice(vm, p->format, begin, p->i++, &key));
     LS_TRY(ls_jdict_get(vm, p->args.dict, key, value));
-    if (value->kind == LS_JV_MISSING) LS_FAIL(vm->e, LS_INVALID_ARGUMENT, "a key of the format string is not in the mapping");
+    if (value->kind == LS_JV_MISSING)
+        LS_FAIL(vm->e, LS_INVALID_ARGUMENT, "a key of the format string is not in the mapping");
     p->used = 1;
     return LS_OK;
 }
@@ -177,8 +187,11 @@ static ls_code put_percent(ls_jvm *vm, ls_jbuf *b, spec *f, ls_jv v) {
         return put(vm, b, f, v.s, false);
     }
     if (v.kind == LS_JV_UNDEFINED) return ls_jv_fail_undefined(vm, v);
-    bool whole = strchr("diu", f->type) != NULL, based = strchr("xXo", f->type) != NULL, real = strchr("eEfFgG", f->type) != NULL;
-    if (!f->type || !(whole || based || real)) LS_FAIL(vm->e, LS_UNIMPLEMENTED, "format character '%c' is not supported", isprint((unsigned char)f->type) ? f->type : '?');
+    bool whole = strchr("diu", f->type) != NULL, based = strchr("xXo", f->type) != NULL,
+         real = strchr("eEfFgG", f->type) != NULL;
+    if (!f->type || !(whole || based || real))
+        LS_FAIL(vm->e, LS_UNIMPLEMENTED, "format character '%c' is not supported",
+                isprint((unsigned char)f->type) ? f->type : '?');
     if (!ls_jv_is_number(v)) LS_FAIL(vm->e, LS_INVALID_ARGUMENT, "%%%c needs a number, not %s", f->type, ls_jv_type(v));
     if (f->zero && f->align != '<') {
         f->align = '=';
@@ -213,7 +226,10 @@ ls_code ls_jformat_percent(ls_jvm *vm, const ls_jstr *format, ls_jv args, ls_jv 
         if (value.kind == LS_JV_MISSING) LS_TRY(next_arg(vm, &p, &value));
         LS_TRY(put_percent(vm, &b, &f, value));
     }
-    bool unused = args.kind == LS_JV_TUPLE ? p.used < args.list->n : !p.used && args.kind != LS_JV_DICT && args.kind != LS_JV_LIST;
+    /* Python lets anything with subscripts, tuples and strings excepted, go unused: it could be a mapping. */
+    bool subscripts =
+        args.kind == LS_JV_DICT || args.kind == LS_JV_LIST || args.kind == LS_JV_RANGE || args.kind == LS_JV_UNDEFINED;
+    bool unused = args.kind == LS_JV_TUPLE ? p.used < args.list->n : !p.used && !subscripts;
     if (unused) LS_FAIL(vm->e, LS_INVALID_ARGUMENT, "not all arguments of the format string are used");
     return ls_jbuf_finish(vm, &b, out);
 }
@@ -244,7 +260,8 @@ static ls_code read_brace_spec(ls_jvm *vm, const char *p, size_t n, spec *f) {
         f->precision = read_digits(p, n, &i);
     }
     if (i < n) f->type = p[i++];
-    if (i < n) LS_FAIL(vm->e, LS_UNIMPLEMENTED, "format specification '%.*s' is not supported", n < 60 ? (int)n : 60, p);
+    if (i < n)
+        LS_FAIL(vm->e, LS_UNIMPLEMENTED, "format specification '%.*s' is not supported", n < 60 ? (int)n : 60, p);
     return check_limits(vm, f);
 }
 
@@ -254,9 +271,12 @@ static ls_code put_braces(ls_jvm *vm, ls_jbuf *b, ls_jv v, const char *text, siz
     LS_TRY(read_brace_spec(vm, text, n, &f));
     int64_t i;
     if (v.kind == LS_JV_STR && (!f.type || f.type == 's') && f.align != '=') return put_text(vm, b, &f, v.s);
-    if (v.kind == LS_JV_INT && (!f.type || strchr("dxXob", f.type)) && f.precision < 0 && ls_jv_as_int(v, &i)) return put_int(vm, b, &f, i);
-    if ((v.kind == LS_JV_INT || v.kind == LS_JV_FLOAT) && f.type && strchr("eEfFgG%", f.type)) return put_float(vm, b, &f, ls_jv_as_real(v));
-    LS_FAIL(vm->e, LS_UNIMPLEMENTED, "format specification '%.*s' is not supported for %s", n < 60 ? (int)n : 60, text, ls_jv_type(v));
+    if (v.kind == LS_JV_INT && (!f.type || strchr("dxXob", f.type)) && f.precision < 0 && ls_jv_as_int(v, &i))
+        return put_int(vm, b, &f, i);
+    if ((v.kind == LS_JV_INT || v.kind == LS_JV_FLOAT) && f.type && strchr("eEfFgG%", f.type))
+        return put_float(vm, b, &f, ls_jv_as_real(v));
+    LS_FAIL(vm->e, LS_UNIMPLEMENTED, "format specification '%.*s' is not supported for %s", n < 60 ? (int)n : 60, text,
+            ls_jv_type(v));
 }
 
 /* The value that the part of a replacement field before '!' and ':' names: an argument and its attributes and items. */
@@ -267,13 +287,15 @@ static ls_code find_field(ls_jvm *vm, const ls_jstr *field, const ls_jcall *call
     int64_t at = read_digits(field->p, n, &i);
     if (!n) at = (int64_t)(*automatic)++;
     if (i == n) {
-        if ((uint64_t)at >= call->n) LS_FAIL(vm->e, LS_INVALID_ARGUMENT, "format: there is no argument %lld", (long long)at);
+        if ((uint64_t)at >= call->n)
+            LS_FAIL(vm->e, LS_INVALID_ARGUMENT, "format: there is no argument %lld", (long long)at);
         *out = call->args[at];
     } else {
         *out = ls_jv_missing();
         for (size_t k = 0; k < call->n_kw; k++)
             if (call->kw[k].name->n == n && !memcmp(call->kw[k].name->p, field->p, n)) *out = call->kw[k].value;
-        if (out->kind == LS_JV_MISSING) LS_FAIL(vm->e, LS_INVALID_ARGUMENT, "format: there is no argument '%.*s'", n < 60 ? (int)n : 60, field->p);
+        if (out->kind == LS_JV_MISSING)
+            LS_FAIL(vm->e, LS_INVALID_ARGUMENT, "format: there is no argument '%.*s'", n < 60 ? (int)n : 60, field->p);
     }
     while (n < field->n) {
         bool item = field->p[n] == '[';
@@ -302,7 +324,8 @@ static ls_code put_field(ls_jvm *vm, ls_jbuf *b, const ls_jstr *field, const ls_
     if (bang) {
         char how = name == end + 2 ? bang[1] : 0;
         ls_jbuf text = {0};
-        if (how != 'r' && how != 's') LS_FAIL(vm->e, LS_UNIMPLEMENTED, "format: only the conversions !r and !s are supported");
+        if (how != 'r' && how != 's')
+            LS_FAIL(vm->e, LS_UNIMPLEMENTED, "format: only the conversions !r and !s are supported");
         LS_TRY(how == 'r' ? ls_jbuf_repr(vm, &text, value) : ls_jbuf_value(vm, &text, value));
         LS_TRY(ls_jbuf_finish(vm, &text, &value));
     }
@@ -323,7 +346,8 @@ ls_code ls_jformat_braces(ls_jvm *vm, const ls_jstr *format, const ls_jcall *cal
             const char *close = c == '{' ? memchr(format->p + i, '}', format->n - i) : NULL;
             if (!close) LS_FAIL(vm->e, LS_INVALID_ARGUMENT, "format: a single '%c'", c);
             size_t end = (size_t)(close - format->p);
-            if (memchr(format->p + i + 1, '{', end - i - 1)) LS_FAIL(vm->e, LS_UNIMPLEMENTED, "format: nested fields are not supported");
+            if (memchr(format->p + i + 1, '{', end - i - 1))
+                LS_FAIL(vm->e, LS_UNIMPLEMENTED, "format: nested fields are not supported");
             ls_jstr field = *format;
             field.p += i + 1;
             field.n = end - i - 1;

@@ -50,7 +50,8 @@ static ls_code find_namespace(ls_jvm *vm, const ls_jnode *target, ls_jdict **out
     ls_jv ns;
     LS_TRY(ls_jeval(vm, &name, &ns));
     if (ns.kind != LS_JV_NAMESPACE)
-        LS_FAIL(vm->e, LS_INVALID_ARGUMENT, "cannot set an attribute of '%.*s': it is not a namespace", (int)target->name->n, target->name->p);
+        LS_FAIL(vm->e, LS_INVALID_ARGUMENT, "cannot set an attribute of '%.*s': it is not a namespace",
+                (int)target->name->n, target->name->p);
     *out = ns.dict;
     return LS_OK;
 }
@@ -220,10 +221,12 @@ static ls_code bind_special(ls_jvm *vm, const ls_jnode *node, ls_jcall *call) {
     if (node->uses & LS_USES_KWARGS) {
         ls_jv kwargs;
         LS_TRY(ls_jv_dict(vm, LS_JV_DICT, &kwargs));
-        for (size_t i = 0; i < call->n_kw; i++) LS_TRY(ls_jdict_set(vm, kwargs.dict, ls_jv_of_str(call->kw[i].name), call->kw[i].value));
+        for (size_t i = 0; i < call->n_kw; i++)
+            LS_TRY(ls_jdict_set(vm, kwargs.dict, ls_jv_of_str(call->kw[i].name), call->kw[i].value));
         LS_TRY(ls_jscope_set(vm, find_name(tree, "kwargs"), kwargs));
     } else if (call->n_kw) {
-        LS_FAIL(vm->e, LS_INVALID_ARGUMENT, "macro takes no keyword argument '%.*s'", call->kw[0].name->n < 60 ? (int)call->kw[0].name->n : 60, call->kw[0].name->p);
+        LS_FAIL(vm->e, LS_INVALID_ARGUMENT, "macro takes no keyword argument '%.*s'",
+                call->kw[0].name->n < 60 ? (int)call->kw[0].name->n : 60, call->kw[0].name->p);
     }
     size_t extra = call->n > node->n_params ? call->n - node->n_params : 0;
     if (node->uses & LS_USES_VARARGS) {
@@ -231,7 +234,8 @@ static ls_code bind_special(ls_jvm *vm, const ls_jnode *node, ls_jcall *call) {
         LS_TRY(ls_jv_list(vm, LS_JV_TUPLE, call->args + (call->n - extra), extra, &varargs));
         LS_TRY(ls_jscope_set(vm, find_name(tree, "varargs"), varargs));
     } else if (extra) {
-        LS_FAIL(vm->e, LS_INVALID_ARGUMENT, "macro takes not more than %zu arguments, %zu given", node->n_params, call->n);
+        LS_FAIL(vm->e, LS_INVALID_ARGUMENT, "macro takes not more than %zu arguments, %zu given", node->n_params,
+                call->n);
     }
     return LS_OK;
 }

@@ -85,7 +85,8 @@ static ls_code eval_slice(ls_jvm *vm, const ls_jnode *node, ls_jv *out) {
 static ls_code add_keyword(ls_jvm *vm, ls_jcall *call, const ls_jstr *name, ls_jv value) {
     for (size_t i = 0; i < call->n_kw; i++)
         if (call->kw[i].name->n == name->n && !memcmp(call->kw[i].name->p, name->p, name->n))
-            LS_FAIL(vm->e, LS_INVALID_ARGUMENT, "argument '%.*s' is given twice", name->n < 60 ? (int)name->n : 60, name->p);
+            LS_FAIL(vm->e, LS_INVALID_ARGUMENT, "argument '%.*s' is given twice", name->n < 60 ? (int)name->n : 60,
+                    name->p);
     call->kw[call->n_kw++] = (ls_jkw){name, value};
     return LS_OK;
 }
@@ -125,7 +126,8 @@ static ls_code eval_args(ls_jvm *vm, const ls_jargs *args, ls_jv caller, ls_jcal
     for (size_t i = 0; i < args->n_kw; i++) LS_TRY(ls_jeval(vm, args->kw[i].value, &values[i]));
     if (args->star_star) {
         LS_TRY(ls_jeval(vm, args->star_star, &more));
-        if (more.kind != LS_JV_DICT) LS_FAIL(vm->e, LS_INVALID_ARGUMENT, "** arguments must be a dict, not %s", ls_jv_type(more));
+        if (more.kind != LS_JV_DICT)
+            LS_FAIL(vm->e, LS_INVALID_ARGUMENT, "** arguments must be a dict, not %s", ls_jv_type(more));
     }
     size_t n_kw = args->n_kw + (more.kind == LS_JV_DICT ? more.dict->n : 0) + (caller.kind != LS_JV_MISSING);
     LS_TRY(ls_jvm_alloc(vm, &call->kw, n_kw, sizeof *call->kw));

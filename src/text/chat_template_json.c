@@ -21,7 +21,8 @@ static bool escape_char(uint32_t cp, bool ascii, char text[16]) {
     const char *hit = cp && cp < 128 ? strchr(named, (int)cp) : NULL;
     if (hit) snprintf(text, 16, "\\%c", letters[hit - named]);
     else if (cp < 32 || (ascii && cp > 126 && cp < 0x10000)) snprintf(text, 16, "\\u%04x", cp);
-    else if (ascii && cp >= 0x10000) snprintf(text, 16, "\\u%04x\\u%04x", 0xD800 + ((cp - 0x10000) >> 10), 0xDC00 + ((cp - 0x10000) & 0x3FF));
+    else if (ascii && cp >= 0x10000)
+        snprintf(text, 16, "\\u%04x\\u%04x", 0xD800 + ((cp - 0x10000) >> 10), 0xDC00 + ((cp - 0x10000) & 0x3FF));
     else return false;
     return true;
 }

@@ -28,7 +28,8 @@ static ls_code lex_fail(lexer *l, ls_code code, int at, const char *what, const 
 }
 
 static ls_code push(lexer *l, ls_jtok_type type, const char *p, size_t n) {
-    LS_TRY(ls_grow(&l->out->v, l->out->n, &l->out->cap, sizeof *l->out->v, LS_JT_MAX_TOKENS, "chat template tokens", l->e));
+    LS_TRY(ls_grow(&l->out->v, l->out->n, &l->out->cap, sizeof *l->out->v, LS_JT_MAX_TOKENS, "chat template tokens",
+                   l->e));
     l->out->v[l->out->n++] = (ls_jtok){.type = type, .line = l->line, .p = p, .n = n};
     return LS_OK;
 }
@@ -110,7 +111,8 @@ static ls_code unescape_one(lexer *l, const char *p, size_t n, char out[4], int 
         *read = i;
     } else if (c == 'x' || c == 'u' || c == 'U') {
         size_t digits = c == 'x' ? 2 : c == 'u' ? 4 : 8;
-        if (n < 2 + digits || !hex_value(p + 2, digits, &cp)) LEX_FAIL(l, LS_INVALID_ARGUMENT, "truncated escape in a string", "");
+        if (n < 2 + digits || !hex_value(p + 2, digits, &cp))
+            LEX_FAIL(l, LS_INVALID_ARGUMENT, "truncated escape in a string", "");
         *read = 2 + digits;
     } else if (c == 'N') {
         LEX_FAIL(l, LS_UNIMPLEMENTED, "\\N{name} escapes are not supported; ", "write the character itself");
@@ -167,7 +169,8 @@ static ls_code push_int(lexer *l, const char *digits, int base, size_t end) {
     uint64_t v = 0;
     for (const char *d = digits; *d; d++) {
         uint64_t digit = (uint64_t)(*d <= '9' ? *d - '0' : *d - 'a' + 10);
-        if (v > (INT64_MAX - digit) / (uint64_t)base) LEX_FAIL(l, LS_OUT_OF_RANGE, "an integer does not fit 64 bits", "");
+        if (v > (INT64_MAX - digit) / (uint64_t)base)
+            LEX_FAIL(l, LS_OUT_OF_RANGE, "an integer does not fit 64 bits", "");
         v = v * (uint64_t)base + digit;
     }
     l->out->v[l->out->n - 1].i = (int64_t)v;
@@ -234,7 +237,8 @@ static ls_code lex_operator(lexer *l) {
     }
     char shown[] = {'\'', l->s[l->pos], '\'', 0};
     bool ascii = shown[1] > ' ' && shown[1] < 127;
-    LEX_FAIL(l, LS_INVALID_ARGUMENT, "unexpected character ", ascii ? shown : "outside ASCII or not printable (only strings may hold it)");
+    LEX_FAIL(l, LS_INVALID_ARGUMENT, "unexpected character ",
+             ascii ? shown : "outside ASCII or not printable (only strings may hold it)");
 }
 
 static ls_code lex_inside(lexer *l) {
@@ -258,9 +262,11 @@ static ls_code lex_tag(lexer *l, bool is_variable) {
     LS_TRY(push(l, is_variable ? LS_JT_VAR_BEGIN : LS_JT_BLOCK_BEGIN, NULL, 0));
     l->n_open = 0;
     for (;;) {
-        if (l->pos >= l->n) LEX_FAIL(l, LS_INVALID_ARGUMENT, "a tag is not closed: missing ", is_variable ? "}}" : "%}");
+        if (l->pos >= l->n)
+            LEX_FAIL(l, LS_INVALID_ARGUMENT, "a tag is not closed: missing ", is_variable ? "}}" : "%}");
         size_t end = 0;
-        if (!l->n_open) end = is_variable ? match_close(l, l->pos, "}}", false, false) : match_close(l, l->pos, "%}", true, true);
+        if (!l->n_open)
+            end = is_variable ? match_close(l, l->pos, "}}", false, false) : match_close(l, l->pos, "%}", true, true);
         if (end) {
             LS_TRY(push(l, is_variable ? LS_JT_VAR_END : LS_JT_BLOCK_END, NULL, 0));
             matched(l, end);
@@ -322,7 +328,8 @@ static ls_code lex_text(lexer *l) {
 
 static ls_code normalise(lexer *l, const char *source, size_t len) {
     if (len > LS_JT_MAX_SOURCE)
-        LS_FAIL(l->e, LS_RESOURCE_EXHAUSTED, "chat template has %zu bytes; at most %d are allowed", len, LS_JT_MAX_SOURCE);
+        LS_FAIL(l->e, LS_RESOURCE_EXHAUSTED, "chat template has %zu bytes; at most %d are allowed", len,
+                LS_JT_MAX_SOURCE);
     char *s;
     LS_TRY(ls_arena_alloc(l->arena, &s, len + 1, 1, l->e));
     int line = 1;

@@ -22,9 +22,15 @@ static ls_code strip(ls_jvm *vm, ls_jv self, const ls_jcall *call, side sides, l
     return ls_jstr_strip(vm, self.s, chars, sides, out);
 }
 
-static ls_code str_strip(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *out) { return strip(vm, self, call, BOTH, out); }
-static ls_code str_lstrip(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *out) { return strip(vm, self, call, LEFT, out); }
-static ls_code str_rstrip(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *out) { return strip(vm, self, call, RIGHT, out); }
+static ls_code str_strip(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *out) {
+    return strip(vm, self, call, BOTH, out);
+}
+static ls_code str_lstrip(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *out) {
+    return strip(vm, self, call, LEFT, out);
+}
+static ls_code str_rstrip(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *out) {
+    return strip(vm, self, call, RIGHT, out);
+}
 
 #define CASE_METHOD(name, how)                                                                    \
     static ls_code str_##name(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *out) {          \
@@ -46,8 +52,12 @@ static ls_code remove_end(ls_jvm *vm, ls_jv self, const ls_jcall *call, bool pre
     return ls_jv_slice(vm, s, hit && prefix ? part->n : 0, hit && !prefix ? at : s->n, out);
 }
 
-static ls_code str_removeprefix(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *out) { return remove_end(vm, self, call, true, out); }
-static ls_code str_removesuffix(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *out) { return remove_end(vm, self, call, false, out); }
+static ls_code str_removeprefix(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *out) {
+    return remove_end(vm, self, call, true, out);
+}
+static ls_code str_removesuffix(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *out) {
+    return remove_end(vm, self, call, false, out);
+}
 
 /* ---- Splitting and joining ----------------------------------------------------------------------------------- */
 
@@ -157,8 +167,12 @@ static ls_code split(ls_jvm *vm, ls_jv self, const ls_jcall *call, bool from_rig
     return ls_jv_list(vm, LS_JV_LIST, p.v, p.n, out);
 }
 
-static ls_code str_split(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *out) { return split(vm, self, call, false, out); }
-static ls_code str_rsplit(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *out) { return split(vm, self, call, true, out); }
+static ls_code str_split(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *out) {
+    return split(vm, self, call, false, out);
+}
+static ls_code str_rsplit(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *out) {
+    return split(vm, self, call, true, out);
+}
 
 static ls_code str_splitlines(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *out) {
     return ls_jstr_splitlines(vm, self.s, ls_jv_truth(call->args[0]), out);
@@ -179,8 +193,12 @@ static ls_code partition(ls_jvm *vm, ls_jv self, const ls_jcall *call, bool last
     return ls_jv_list(vm, LS_JV_TUPLE, v, 3, out);
 }
 
-static ls_code str_partition(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *out) { return partition(vm, self, call, false, out); }
-static ls_code str_rpartition(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *out) { return partition(vm, self, call, true, out); }
+static ls_code str_partition(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *out) {
+    return partition(vm, self, call, false, out);
+}
+static ls_code str_rpartition(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *out) {
+    return partition(vm, self, call, true, out);
+}
 
 static ls_code str_join(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *out) {
     const ls_jlist *items;
@@ -199,7 +217,7 @@ static ls_code str_replace(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *
 
 /* ---- Searching ----------------------------------------------------------------------------------------------- */
 
-/* The byte range that start and end (characters, maybe negative or missing) select; false when it is empty backwards. */
+/* The byte range that start and end (characters, maybe negative or missing) select; *ok: start is not past end. */
 static ls_code byte_range(ls_jvm *vm, const ls_jstr *s, ls_jv start, ls_jv end, size_t *begin, size_t *stop, bool *ok) {
     int64_t n = (int64_t)ls_utf8_count(s->p, s->n), a, b;
     LS_TRY(ls_jvm_work(vm, s->n / 64));
@@ -221,7 +239,9 @@ static ls_code find(ls_jvm *vm, ls_jv self, const ls_jcall *call, bool last, int
     LS_TRY(ls_jv_want_str(vm, call->args[0], "the argument of find", &sub));
     LS_TRY(byte_range(vm, s, call->args[1], call->args[2], &begin, &end, &ok));
     LS_TRY(charge_search(vm, s, sub));
-    size_t hit = !ok ? SIZE_MAX : last ? find_last(s, end, sub, begin) : ls_find_bytes(s->p, end, sub->p, sub->n, begin);
+    size_t hit = !ok    ? SIZE_MAX
+                 : last ? find_last(s, end, sub, begin)
+                        : ls_find_bytes(s->p, end, sub->p, sub->n, begin);
     *out = hit == SIZE_MAX ? -1 : (int64_t)ls_utf8_count(s->p, hit);
     return LS_OK;
 }
@@ -234,10 +254,18 @@ static ls_code find_value(ls_jvm *vm, ls_jv self, const ls_jcall *call, bool las
     return LS_OK;
 }
 
-static ls_code str_find(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *out) { return find_value(vm, self, call, false, false, out); }
-static ls_code str_rfind(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *out) { return find_value(vm, self, call, true, false, out); }
-static ls_code str_index(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *out) { return find_value(vm, self, call, false, true, out); }
-static ls_code str_rindex(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *out) { return find_value(vm, self, call, true, true, out); }
+static ls_code str_find(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *out) {
+    return find_value(vm, self, call, false, false, out);
+}
+static ls_code str_rfind(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *out) {
+    return find_value(vm, self, call, true, false, out);
+}
+static ls_code str_index(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *out) {
+    return find_value(vm, self, call, false, true, out);
+}
+static ls_code str_rindex(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *out) {
+    return find_value(vm, self, call, true, true, out);
+}
 
 static ls_code str_count(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *out) {
     const ls_jstr *s = self.s, *sub;
@@ -276,8 +304,12 @@ static ls_code ends_with(ls_jvm *vm, ls_jv self, const ls_jcall *call, bool pref
     return LS_OK;
 }
 
-static ls_code str_startswith(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *out) { return ends_with(vm, self, call, true, out); }
-static ls_code str_endswith(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *out) { return ends_with(vm, self, call, false, out); }
+static ls_code str_startswith(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *out) {
+    return ends_with(vm, self, call, true, out);
+}
+static ls_code str_endswith(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *out) {
+    return ends_with(vm, self, call, false, out);
+}
 
 /* ---- Character classes --------------------------------------------------------------------------------------- */
 
@@ -286,7 +318,10 @@ static bool is_letter(uint32_t cp) {
     return c >= UTF8PROC_CATEGORY_LU && c <= UTF8PROC_CATEGORY_LO;
 }
 static bool is_decimal(uint32_t cp) { return utf8proc_category((utf8proc_int32_t)cp) == UTF8PROC_CATEGORY_ND; }
-static bool is_digit(uint32_t cp) { return is_decimal(cp) || cp == 0xB2 || cp == 0xB3 || cp == 0xB9 || cp == 0x2070 || (cp >= 0x2074 && cp <= 0x2079) || (cp >= 0x2080 && cp <= 0x2089); }
+static bool is_digit(uint32_t cp) {
+    return is_decimal(cp) || cp == 0xB2 || cp == 0xB3 || cp == 0xB9 || cp == 0x2070 || (cp >= 0x2074 && cp <= 0x2079) ||
+           (cp >= 0x2080 && cp <= 0x2089);
+}
 static bool is_numeric(uint32_t cp) {
     utf8proc_category_t c = utf8proc_category((utf8proc_int32_t)cp);
     return is_digit(cp) || c == UTF8PROC_CATEGORY_NL || c == UTF8PROC_CATEGORY_NO;
@@ -364,9 +399,15 @@ static ls_code pad(ls_jvm *vm, ls_jv self, const ls_jcall *call, side where, ls_
     return ls_jbuf_finish(vm, &b, out);
 }
 
-static ls_code str_center(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *out) { return pad(vm, self, call, BOTH, out); }
-static ls_code str_ljust(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *out) { return pad(vm, self, call, RIGHT, out); }
-static ls_code str_rjust(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *out) { return pad(vm, self, call, LEFT, out); }
+static ls_code str_center(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *out) {
+    return pad(vm, self, call, BOTH, out);
+}
+static ls_code str_ljust(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *out) {
+    return pad(vm, self, call, RIGHT, out);
+}
+static ls_code str_rjust(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *out) {
+    return pad(vm, self, call, LEFT, out);
+}
 
 static ls_code str_zfill(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *out) {
     int64_t width;
@@ -380,25 +421,54 @@ static ls_code str_zfill(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *ou
     return ls_jbuf_finish(vm, &b, out);
 }
 
-static ls_code str_format(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *out) { return ls_jformat_braces(vm, self.s, call, out); }
+static ls_code str_format(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *out) {
+    return ls_jformat_braces(vm, self.s, call, out);
+}
 
-const ls_jbuiltin ls_jstr_methods[] = {
-    {"strip", "/ ?chars", str_strip}, {"lstrip", "/ ?chars", str_lstrip}, {"rstrip", "/ ?chars", str_rstrip},
-    {"upper", "", str_upper}, {"lower", "", str_lower}, {"title", "", str_title}, {"capitalize", "", str_capitalize},
-    {"swapcase", "", str_swapcase}, {"removeprefix", "/ prefix", str_removeprefix}, {"removesuffix", "/ suffix", str_removesuffix},
-    {"split", "?sep ?maxsplit", str_split}, {"rsplit", "?sep ?maxsplit", str_rsplit}, {"splitlines", "?keepends", str_splitlines},
-    {"partition", "/ sep", str_partition}, {"rpartition", "/ sep", str_rpartition}, {"join", "/ iterable", str_join},
-    {"replace", "/ old new ?count", str_replace}, {"find", "/ sub ?start ?end", str_find}, {"rfind", "/ sub ?start ?end", str_rfind},
-    {"index", "/ sub ?start ?end", str_index}, {"rindex", "/ sub ?start ?end", str_rindex}, {"count", "/ sub ?start ?end", str_count},
-    {"startswith", "/ prefix ?start ?end", str_startswith}, {"endswith", "/ suffix ?start ?end", str_endswith},
-    {"isalpha", "", str_isalpha}, {"isdecimal", "", str_isdecimal}, {"isdigit", "", str_isdigit}, {"isnumeric", "", str_isnumeric},
-    {"isalnum", "", str_isalnum}, {"isspace", "", str_isspace}, {"isascii", "", str_isascii}, {"isupper", "", str_isupper},
-    {"islower", "", str_islower}, {"center", "/ width ?fillchar", str_center}, {"ljust", "/ width ?fillchar", str_ljust},
-    {"rjust", "/ width ?fillchar", str_rjust}, {"zfill", "/ width", str_zfill}, {"format", NULL, str_format}, {NULL, NULL, NULL}};
+const ls_jbuiltin ls_jstr_methods[] = {{"strip", "/ ?chars", str_strip},
+                                       {"lstrip", "/ ?chars", str_lstrip},
+                                       {"rstrip", "/ ?chars", str_rstrip},
+                                       {"upper", "", str_upper},
+                                       {"lower", "", str_lower},
+                                       {"title", "", str_title},
+                                       {"capitalize", "", str_capitalize},
+                                       {"swapcase", "", str_swapcase},
+                                       {"removeprefix", "/ prefix", str_removeprefix},
+                                       {"removesuffix", "/ suffix", str_removesuffix},
+                                       {"split", "?sep ?maxsplit", str_split},
+                                       {"rsplit", "?sep ?maxsplit", str_rsplit},
+                                       {"splitlines", "?keepends", str_splitlines},
+                                       {"partition", "/ sep", str_partition},
+                                       {"rpartition", "/ sep", str_rpartition},
+                                       {"join", "/ iterable", str_join},
+                                       {"replace", "/ old new ?count", str_replace},
+                                       {"find", "/ sub ?start ?end", str_find},
+                                       {"rfind", "/ sub ?start ?end", str_rfind},
+                                       {"index", "/ sub ?start ?end", str_index},
+                                       {"rindex", "/ sub ?start ?end", str_rindex},
+                                       {"count", "/ sub ?start ?end", str_count},
+                                       {"startswith", "/ prefix ?start ?end", str_startswith},
+                                       {"endswith", "/ suffix ?start ?end", str_endswith},
+                                       {"isalpha", "", str_isalpha},
+                                       {"isdecimal", "", str_isdecimal},
+                                       {"isdigit", "", str_isdigit},
+                                       {"isnumeric", "", str_isnumeric},
+                                       {"isalnum", "", str_isalnum},
+                                       {"isspace", "", str_isspace},
+                                       {"isascii", "", str_isascii},
+                                       {"isupper", "", str_isupper},
+                                       {"islower", "", str_islower},
+                                       {"center", "/ width ?fillchar", str_center},
+                                       {"ljust", "/ width ?fillchar", str_ljust},
+                                       {"rjust", "/ width ?fillchar", str_rjust},
+                                       {"zfill", "/ width", str_zfill},
+                                       {"format", NULL, str_format},
+                                       {NULL, NULL, NULL}};
 
 bool ls_jmethod_is_unsupported(const char *name, size_t len) {
-    static const char *const names[] = {"casefold", "encode", "expandtabs", "format_map", "istitle", "isidentifier", "isprintable",
-                                        "maketrans", "translate", "fromkeys", NULL};
+    static const char *const names[] = {"casefold",  "encode",       "expandtabs",  "format_map",
+                                        "istitle",   "isidentifier", "isprintable", "maketrans",
+                                        "translate", "fromkeys",     NULL};
     for (size_t i = 0; names[i]; i++)
         if (strlen(names[i]) == len && !memcmp(names[i], name, len)) return true;
     return false;

@@ -39,12 +39,14 @@ static ls_code dict_get(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *out
 static ls_code dict_copy(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *out) {
     (void)call;
     LS_TRY(ls_jv_dict(vm, LS_JV_DICT, out));
-    for (size_t i = 0; i < self.dict->n; i++) LS_TRY(ls_jdict_set(vm, out->dict, self.dict->v[i].key, self.dict->v[i].value));
+    for (size_t i = 0; i < self.dict->n; i++)
+        LS_TRY(ls_jdict_set(vm, out->dict, self.dict->v[i].key, self.dict->v[i].value));
     return LS_OK;
 }
 
-static const ls_jbuiltin dict_methods[] = {{"items", "", dict_items},   {"keys", "", dict_keys}, {"values", "", dict_values},
-                                           {"get", "/ key ?default", dict_get}, {"copy", "", dict_copy}, {NULL, NULL, NULL}};
+static const ls_jbuiltin dict_methods[] = {{"items", "", dict_items},   {"keys", "", dict_keys},
+                                           {"values", "", dict_values}, {"get", "/ key ?default", dict_get},
+                                           {"copy", "", dict_copy},     {NULL, NULL, NULL}};
 
 /* ---- list and tuple ------------------------------------------------------------------------------------------ */
 
@@ -75,13 +77,16 @@ static ls_code list_copy(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *ou
     return ls_jv_list(vm, LS_JV_LIST, self.list->v, self.list->n, out);
 }
 
-static const ls_jbuiltin list_methods[] = {{"index", "/ value", list_index}, {"count", "/ value", list_count}, {"copy", "", list_copy}, {NULL, NULL, NULL}};
-static const ls_jbuiltin tuple_methods[] = {{"index", "/ value", list_index}, {"count", "/ value", list_count}, {NULL, NULL, NULL}};
+static const ls_jbuiltin list_methods[] = {
+    {"index", "/ value", list_index}, {"count", "/ value", list_count}, {"copy", "", list_copy}, {NULL, NULL, NULL}};
+static const ls_jbuiltin tuple_methods[] = {
+    {"index", "/ value", list_index}, {"count", "/ value", list_count}, {NULL, NULL, NULL}};
 
 /* ---- loop ---------------------------------------------------------------------------------------------------- */
 
 static ls_code loop_cycle(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *out) {
-    if (!call->n || call->n_kw) LS_FAIL(vm->e, LS_INVALID_ARGUMENT, "loop.cycle needs positional arguments to choose from");
+    if (!call->n || call->n_kw)
+        LS_FAIL(vm->e, LS_INVALID_ARGUMENT, "loop.cycle needs positional arguments to choose from");
     *out = call->args[self.loop->i % call->n];
     return LS_OK;
 }
@@ -96,7 +101,8 @@ static ls_code loop_changed(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv 
     return LS_OK;
 }
 
-static const ls_jbuiltin loop_methods[] = {{"cycle", NULL, loop_cycle}, {"changed", NULL, loop_changed}, {NULL, NULL, NULL}};
+static const ls_jbuiltin loop_methods[] = {
+    {"cycle", NULL, loop_cycle}, {"changed", NULL, loop_changed}, {NULL, NULL, NULL}};
 
 /* A data attribute of loop; MISSING when there is none of that name. */
 static ls_code loop_attribute(ls_jvm *vm, const ls_jloop *loop, const ls_jstr *name, ls_jv *out) {
@@ -104,7 +110,8 @@ static ls_code loop_attribute(ls_jvm *vm, const ls_jloop *loop, const ls_jstr *n
     const struct {
         const char *name;
         int64_t value;
-    } numbers[] = {{"index", i + 1}, {"index0", i}, {"length", n}, {"revindex", n - i}, {"revindex0", n - i - 1}, {"depth", 1}, {"depth0", 0}};
+    } numbers[] = {{"index", i + 1},         {"index0", i}, {"length", n}, {"revindex", n - i},
+                   {"revindex0", n - i - 1}, {"depth", 1},  {"depth0", 0}};
     *out = ls_jv_missing();
     for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++)
         if (ls_jstr_is(name, numbers[k].name)) *out = ls_jv_int(numbers[k].value);
@@ -131,9 +138,11 @@ static bool is_one_of(const ls_jstr *name, const char *const *list) {
 
 static bool is_blocked(ls_jv obj, const ls_jstr *name) {
     static const char *const dict_blocked[] = {"clear", "pop", "popitem", "setdefault", "update", NULL};
-    static const char *const list_blocked[] = {"append", "clear", "pop", "reverse", "insert", "sort", "extend", "remove", NULL};
+    static const char *const list_blocked[] = {"append", "clear",  "pop",    "reverse", "insert",
+                                               "sort",   "extend", "remove", NULL};
     if (name->n > 4 && !memcmp(name->p, "__", 2) && !memcmp(name->p + name->n - 2, "__", 2)) return true;
-    return (obj.kind == LS_JV_DICT && is_one_of(name, dict_blocked)) || (obj.kind == LS_JV_LIST && is_one_of(name, list_blocked));
+    return (obj.kind == LS_JV_DICT && is_one_of(name, dict_blocked)) ||
+           (obj.kind == LS_JV_LIST && is_one_of(name, list_blocked));
 }
 
 static const ls_jbuiltin *methods_of(ls_jv obj) {
@@ -150,7 +159,9 @@ static const ls_jbuiltin *methods_of(ls_jv obj) {
 /* The Python attribute of |obj|; MISSING when it has none of that name. */
 static ls_code python_attribute(ls_jvm *vm, ls_jv obj, const ls_jstr *name, ls_jv *out) {
     *out = ls_jv_missing();
-    if (is_blocked(obj, name)) return ls_jv_undefined(vm, name, NULL, "this attribute is blocked in templates (it is internal or changes the object)", out);
+    if (is_blocked(obj, name))
+        return ls_jv_undefined(vm, name, NULL,
+                               "this attribute is blocked in templates (it is internal or changes the object)", out);
     if (obj.kind == LS_JV_NAMESPACE) return ls_jdict_get(vm, obj.dict, ls_jv_of_str(name), out);
     if (obj.kind == LS_JV_LOOP) LS_TRY(loop_attribute(vm, obj.loop, name, out));
     if (obj.kind == LS_JV_TUPLE && obj.list->is_group && ls_jstr_is(name, "grouper")) *out = obj.list->v[0];
@@ -167,7 +178,8 @@ static ls_code python_attribute(ls_jvm *vm, ls_jv obj, const ls_jstr *name, ls_j
 ls_code ls_jv_getattr(ls_jvm *vm, ls_jv obj, const ls_jstr *name, ls_jv *out) {
     if (obj.kind == LS_JV_UNDEFINED) return ls_jv_fail_undefined(vm, obj);
     LS_TRY(python_attribute(vm, obj, name, out));
-    if (out->kind == LS_JV_MISSING && obj.kind == LS_JV_DICT) LS_TRY(ls_jdict_get(vm, obj.dict, ls_jv_of_str(name), out));
+    if (out->kind == LS_JV_MISSING && obj.kind == LS_JV_DICT)
+        LS_TRY(ls_jdict_get(vm, obj.dict, ls_jv_of_str(name), out));
     return out->kind == LS_JV_MISSING ? ls_jv_undefined(vm, name, ls_jv_type(obj), NULL, out) : LS_OK;
 }
 
@@ -183,7 +195,8 @@ static bool resolve_index(int64_t *i, size_t n) {
 static ls_code item_at(ls_jvm *vm, ls_jv obj, int64_t i, ls_jv *out) {
     size_t n;
     *out = ls_jv_missing();
-    bool indexable = obj.kind == LS_JV_STR || obj.kind == LS_JV_LIST || obj.kind == LS_JV_TUPLE || obj.kind == LS_JV_RANGE;
+    bool indexable =
+        obj.kind == LS_JV_STR || obj.kind == LS_JV_LIST || obj.kind == LS_JV_TUPLE || obj.kind == LS_JV_RANGE;
     if (!indexable) return LS_OK;
     LS_TRY(ls_jv_len(vm, obj, &n));
     if (!resolve_index(&i, n)) return LS_OK;
@@ -222,7 +235,8 @@ static ls_code slice_bound(ls_jvm *vm, ls_jv v, int64_t n, bool forward, int64_t
         *out = missing;
         return LS_OK;
     }
-    if (!ls_jv_as_int(v, out)) LS_FAIL(vm->e, LS_INVALID_ARGUMENT, "slice bounds must be integers, not %s", ls_jv_type(v));
+    if (!ls_jv_as_int(v, out))
+        LS_FAIL(vm->e, LS_INVALID_ARGUMENT, "slice bounds must be integers, not %s", ls_jv_type(v));
     if (*out < 0) *out = *out < -n ? -1 : *out + n;
     if (*out < 0) *out = forward ? 0 : -1;
     if (*out > n - !forward) *out = n - !forward;
@@ -245,13 +259,15 @@ static ls_code slice_str(ls_jvm *vm, const ls_jstr *s, int64_t first, int64_t st
 
 ls_code ls_jv_getslice(ls_jvm *vm, ls_jv obj, ls_jv begin, ls_jv end, ls_jv step, ls_jv *out) {
     if (obj.kind == LS_JV_UNDEFINED) return ls_jv_fail_undefined(vm, obj);
-    bool sliceable = obj.kind == LS_JV_STR || obj.kind == LS_JV_LIST || obj.kind == LS_JV_TUPLE || obj.kind == LS_JV_RANGE;
+    bool sliceable =
+        obj.kind == LS_JV_STR || obj.kind == LS_JV_LIST || obj.kind == LS_JV_TUPLE || obj.kind == LS_JV_RANGE;
     if (!sliceable) LS_FAIL(vm->e, LS_INVALID_ARGUMENT, "a value of type %s cannot be sliced", ls_jv_type(obj));
     size_t len;
     int64_t by = 1, first, last;
     LS_TRY(ls_jv_len(vm, obj, &len));
     int64_t n = (int64_t)len;
-    if (step.kind != LS_JV_MISSING && step.kind != LS_JV_NONE) LS_TRY(ls_jv_want_int(vm, step, "the step of a slice", &by));
+    if (step.kind != LS_JV_MISSING && step.kind != LS_JV_NONE)
+        LS_TRY(ls_jv_want_int(vm, step, "the step of a slice", &by));
     if (!by) LS_FAIL(vm->e, LS_INVALID_ARGUMENT, "the step of a slice must not be zero");
     if (by > n + 1 || by < -n - 1) by = by > 0 ? n + 1 : -n - 1; /* the same items, without overflow below */
     LS_TRY(slice_bound(vm, begin, n, by > 0, by > 0 ? 0 : n - 1, &first));

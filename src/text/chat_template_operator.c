@@ -4,7 +4,9 @@
 
 #include "text/chat_template_builtin.h"
 
-static ls_code overflow(ls_jvm *vm) { LS_FAIL(vm->e, LS_OUT_OF_RANGE, "integer arithmetic leaves the range of 64 bits"); }
+static ls_code overflow(ls_jvm *vm) {
+    LS_FAIL(vm->e, LS_OUT_OF_RANGE, "integer arithmetic leaves the range of 64 bits");
+}
 
 static ls_code multiply(ls_jvm *vm, int64_t a, int64_t b, int64_t *out) {
     uint64_t x = a < 0 ? -(uint64_t)a : (uint64_t)a, y = b < 0 ? -(uint64_t)b : (uint64_t)b;
@@ -61,7 +63,8 @@ static ls_code int_arithmetic(ls_jvm *vm, ls_jop op, int64_t a, int64_t b, int64
 
 static ls_code real_arithmetic(ls_jvm *vm, ls_jop op, double a, double b, double *out) {
     bool divides = op == LS_JOP_DIV || op == LS_JOP_FLOORDIV || op == LS_JOP_MOD;
-    if ((divides && b == 0) || (op == LS_JOP_POW && a == 0 && b < 0)) LS_FAIL(vm->e, LS_INVALID_ARGUMENT, "division by zero");
+    if ((divides && b == 0) || (op == LS_JOP_POW && a == 0 && b < 0))
+        LS_FAIL(vm->e, LS_INVALID_ARGUMENT, "division by zero");
     double mod = fmod(a, b);
     if (divides && mod && (mod < 0) != (b < 0)) mod += b;
     if (divides && mod == 0) mod = copysign(0, b);
@@ -80,7 +83,8 @@ static ls_code real_arithmetic(ls_jvm *vm, ls_jop op, double a, double b, double
     }
     if (op == LS_JOP_POW && isnan(*out) && !isnan(a) && !isnan(b))
         LS_FAIL(vm->e, LS_UNIMPLEMENTED, "a root of a negative number is complex, which is not supported");
-    if (isinf(*out) && isfinite(a) && isfinite(b) && op == LS_JOP_POW) LS_FAIL(vm->e, LS_OUT_OF_RANGE, "the power does not fit a double");
+    if (isinf(*out) && isfinite(a) && isfinite(b) && op == LS_JOP_POW)
+        LS_FAIL(vm->e, LS_OUT_OF_RANGE, "the power does not fit a double");
     return LS_OK;
 }
 
@@ -160,8 +164,10 @@ ls_code ls_jv_binary(ls_jvm *vm, ls_jop op, ls_jv a, ls_jv b, ls_jv *out) {
     if (ls_jv_is_number(a) && ls_jv_is_number(b)) return arithmetic(vm, op, a, b, out);
     if (op == LS_JOP_ADD && a.kind == LS_JV_STR && b.kind == LS_JV_STR) return add_strings(vm, a, b, out);
     if (op == LS_JOP_ADD && is_list(a) && a.kind == b.kind) return add_lists(vm, a, b, out);
-    if (op == LS_JOP_MUL && (a.kind == LS_JV_STR || is_list(a)) && ls_jv_as_int(b, &times)) return repeat(vm, a, times, out);
-    if (op == LS_JOP_MUL && (b.kind == LS_JV_STR || is_list(b)) && ls_jv_as_int(a, &times)) return repeat(vm, b, times, out);
+    if (op == LS_JOP_MUL && (a.kind == LS_JV_STR || is_list(a)) && ls_jv_as_int(b, &times))
+        return repeat(vm, a, times, out);
+    if (op == LS_JOP_MUL && (b.kind == LS_JV_STR || is_list(b)) && ls_jv_as_int(a, &times))
+        return repeat(vm, b, times, out);
     static const char *const signs[] = {"+", "-", "*", "/", "//", "%", "**"};
     LS_FAIL(vm->e, LS_INVALID_ARGUMENT, "operator %s does not take %s and %s", signs[op], ls_jv_type(a), ls_jv_type(b));
 }
@@ -186,13 +192,17 @@ ls_code ls_jv_relation(ls_jvm *vm, ls_jop op, ls_jv a, ls_jv b, bool *out) {
     bool nan = (a.kind == LS_JV_FLOAT && isnan(a.f)) || (b.kind == LS_JV_FLOAT && isnan(b.f));
     int order;
     LS_TRY(ls_jv_compare(vm, a, b, &order));
-    *out = !nan && (op == LS_JOP_LT ? order < 0 : op == LS_JOP_LE ? order <= 0 : op == LS_JOP_GT ? order > 0 : order >= 0);
+    *out = !nan && (op == LS_JOP_LT   ? order < 0
+                    : op == LS_JOP_LE ? order <= 0
+                    : op == LS_JOP_GT ? order > 0
+                                      : order >= 0);
     return LS_OK;
 }
 
 /* ---- Sorting ------------------------------------------------------------------------------------------------- */
 
-static ls_code merge(ls_jvm *vm, const ls_jpair *a, size_t n, const ls_jpair *b, size_t m, bool reverse, ls_jpair *out) {
+static ls_code merge(ls_jvm *vm, const ls_jpair *a, size_t n, const ls_jpair *b, size_t m, bool reverse,
+                     ls_jpair *out) {
     size_t i = 0, j = 0;
     while (i < n && j < m) {
         int order;

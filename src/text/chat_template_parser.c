@@ -20,7 +20,8 @@ ls_code ls_jparse_fail(ls_jparser *p, ls_code code, int line, const char *fmt, .
 
 ls_code ls_jparse_node(ls_jparser *p, ls_jnode_kind kind, int line, ls_jnode **out) {
     if (p->n_nodes++ >= LS_JTREE_MAX_NODES)
-        return ls_jparse_fail(p, LS_RESOURCE_EXHAUSTED, line, "the template has more than %d parts", LS_JTREE_MAX_NODES);
+        return ls_jparse_fail(p, LS_RESOURCE_EXHAUSTED, line, "the template has more than %d parts",
+                              LS_JTREE_MAX_NODES);
     LS_TRY(ls_arena_alloc(p->arena, out, 1, sizeof **out, p->e));
     (*out)->kind = kind;
     (*out)->line = line;
@@ -30,7 +31,8 @@ ls_code ls_jparse_node(ls_jparser *p, ls_jnode_kind kind, int line, ls_jnode **o
 ls_code ls_jparse_adopt(ls_jparser *p, ls_jnode *node, const ls_jnode *kid) {
     if (kid && kid->depth >= node->depth) node->depth = kid->depth + 1;
     if (node->depth > LS_JTREE_MAX_DEPTH)
-        return ls_jparse_fail(p, LS_RESOURCE_EXHAUSTED, node->line, "an expression has more than %d levels", LS_JTREE_MAX_DEPTH);
+        return ls_jparse_fail(p, LS_RESOURCE_EXHAUSTED, node->line, "an expression has more than %d levels",
+                              LS_JTREE_MAX_DEPTH);
     return LS_OK;
 }
 
@@ -48,7 +50,8 @@ ls_code ls_jparse_push(ls_jparser *p, ls_jnodes *list, ls_jnode *node) {
 
 ls_code ls_jparse_enter(ls_jparser *p) {
     if (++p->depth > LS_JTREE_MAX_DEPTH)
-        return ls_jparse_fail(p, LS_RESOURCE_EXHAUSTED, p->tok->line, "more than %d levels of nesting", LS_JTREE_MAX_DEPTH);
+        return ls_jparse_fail(p, LS_RESOURCE_EXHAUSTED, p->tok->line, "more than %d levels of nesting",
+                              LS_JTREE_MAX_DEPTH);
     return LS_OK;
 }
 
@@ -86,7 +89,8 @@ static ls_code intern(ls_jparser *p, const ls_jstr *name, int *id) {
         return LS_OK;
     }
     if (t->n_names == LS_JTREE_MAX_NAMES)
-        return ls_jparse_fail(p, LS_RESOURCE_EXHAUSTED, p->tok->line, "more than %d different names", LS_JTREE_MAX_NAMES);
+        return ls_jparse_fail(p, LS_RESOURCE_EXHAUSTED, p->tok->line, "more than %d different names",
+                              LS_JTREE_MAX_NAMES);
     if (t->n_names == t->cap_names) {
         const ls_jstr **grown;
         t->cap_names = t->cap_names ? t->cap_names * 2 : 32;
@@ -116,7 +120,8 @@ static ls_code parse_statement(ls_jparser *p, ls_jnode **out);
 
 static ls_code end_block(ls_jparser *p) {
     if (p->tok->type != LS_JT_BLOCK_END) {
-        if (p->tok->n && p->tok->p) PARSE_FAIL(p, "expected end of tag, found '%.*s'", p->tok->n < 60 ? (int)p->tok->n : 60, p->tok->p);
+        if (p->tok->n && p->tok->p)
+            PARSE_FAIL(p, "expected end of tag, found '%.*s'", p->tok->n < 60 ? (int)p->tok->n : 60, p->tok->p);
         PARSE_FAIL(p, "expected end of tag");
     }
     p->tok++;
@@ -137,7 +142,8 @@ static ls_code parse_output(ls_jparser *p, ls_jnode **out) {
     LS_TRY(ls_jparse_tuple(p, true, NULL, false, &(*out)->a));
     LS_TRY(ls_jparse_adopt(p, *out, (*out)->a));
     if (p->tok->type != LS_JT_VAR_END) {
-        if (p->tok->n && p->tok->p) PARSE_FAIL(p, "expected '}}', found '%.*s'", p->tok->n < 60 ? (int)p->tok->n : 60, p->tok->p);
+        if (p->tok->n && p->tok->p)
+            PARSE_FAIL(p, "expected '}}', found '%.*s'", p->tok->n < 60 ? (int)p->tok->n : 60, p->tok->p);
         PARSE_FAIL(p, "expected '}}'");
     }
     p->tok++;
@@ -217,7 +223,8 @@ static ls_code parse_for(ls_jparser *p, ls_jnode *node) {
         LS_TRY(ls_jparse_expr(p, true, &node->c));
         LS_TRY(ls_jparse_adopt(p, node, node->c));
     }
-    if (ls_jparse_is_name(p, "recursive")) return ls_jparse_fail(p, LS_UNIMPLEMENTED, node->line, "recursive loops are not supported");
+    if (ls_jparse_is_name(p, "recursive"))
+        return ls_jparse_fail(p, LS_UNIMPLEMENTED, node->line, "recursive loops are not supported");
     ls_jparse_skip_op(p, ":");
     LS_TRY(end_block(p));
     p->loops++;
@@ -261,7 +268,8 @@ static ls_code parse_params(ls_jparser *p, ls_jnode *node) {
             PARSE_FAIL(p, "a parameter without a default follows one with a default");
         }
         for (size_t i = 0; i < node->n_params; i++)
-            if (node->params[i].id == param.id) PARSE_FAIL(p, "parameter '%.*s' is declared twice", (int)param.name->n, param.name->p);
+            if (node->params[i].id == param.id)
+                PARSE_FAIL(p, "parameter '%.*s' is declared twice", (int)param.name->n, param.name->p);
         if (node->n_params == node->cap_params) {
             ls_jparam *grown;
             node->cap_params = node->cap_params ? node->cap_params * 2 : 4;
@@ -303,7 +311,8 @@ static ls_code parse_call_block(ls_jparser *p, ls_jnode *node) {
     if (ls_jparse_is_op(p, "(")) LS_TRY(parse_params(p, node));
     LS_TRY(ls_jparse_expr(p, true, &node->a));
     LS_TRY(ls_jparse_adopt(p, node, node->a));
-    if (node->a->kind != LS_JN_CALL) return ls_jparse_fail(p, LS_INVALID_ARGUMENT, node->line, "a call block must call something");
+    if (node->a->kind != LS_JN_CALL)
+        return ls_jparse_fail(p, LS_INVALID_ARGUMENT, node->line, "a call block must call something");
     return parse_macro_body(p, node, "endcall");
 }
 
@@ -325,11 +334,14 @@ static ls_code parse_with(ls_jparser *p, ls_jnode *node) {
     return parse_body(p, "endwith", &node->body);
 }
 
-static ls_code parse_generation(ls_jparser *p, ls_jnode *node) { return parse_closed_body(p, "endgeneration", &node->body); }
+static ls_code parse_generation(ls_jparser *p, ls_jnode *node) {
+    return parse_closed_body(p, "endgeneration", &node->body);
+}
 
 static ls_code parse_leave(ls_jparser *p, ls_jnode *node) {
     if (p->loops) return LS_OK;
-    return ls_jparse_fail(p, LS_INVALID_ARGUMENT, node->line, "%s outside a loop", node->kind == LS_JN_BREAK ? "break" : "continue");
+    return ls_jparse_fail(p, LS_INVALID_ARGUMENT, node->line, "%s outside a loop",
+                          node->kind == LS_JN_BREAK ? "break" : "continue");
 }
 
 static ls_code parse_statement(ls_jparser *p, ls_jnode **out) {
@@ -356,7 +368,8 @@ static ls_code parse_statement(ls_jparser *p, ls_jnode **out) {
     }
     int n = p->tok->n < 60 ? (int)p->tok->n : 60;
     bool stray = !strncmp(p->tok->p, "end", 3) || ls_jparse_is_name(p, "else") || ls_jparse_is_name(p, "elif");
-    return ls_jparse_fail(p, stray ? LS_INVALID_ARGUMENT : LS_UNIMPLEMENTED, p->tok->line, "unknown or misplaced tag '%.*s'", n, p->tok->p);
+    return ls_jparse_fail(p, stray ? LS_INVALID_ARGUMENT : LS_UNIMPLEMENTED, p->tok->line,
+                          "unknown or misplaced tag '%.*s'", n, p->tok->p);
 }
 
 ls_code ls_jparse(ls_jtree *out, ls_arena *arena, const char *source, size_t len, ls_error *e) {

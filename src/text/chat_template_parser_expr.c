@@ -109,7 +109,8 @@ static ls_code parse_subscript(ls_jparser *p, ls_jnode *object, ls_jnode **out) 
         LS_TRY(parse_slice_part(p, node, &node->c));
         if (ls_jparse_skip_op(p, ":")) LS_TRY(parse_slice_part(p, node, &node->d));
     }
-    if (ls_jparse_is_op(p, ",")) return ls_jparse_fail(p, LS_UNIMPLEMENTED, node->line, "several subscripts in one [] are not supported");
+    if (ls_jparse_is_op(p, ","))
+        return ls_jparse_fail(p, LS_UNIMPLEMENTED, node->line, "several subscripts in one [] are not supported");
     if (node->kind == LS_JN_ITEM && !node->b) PARSE_FAIL(p, "empty subscript");
     *out = node;
     return ls_jparse_expect_op(p, "]");
@@ -131,7 +132,8 @@ static ls_code parse_one_arg(ls_jparser *p, ls_jnode *node, ls_jargs *args) {
     bool star = ls_jparse_skip_op(p, "*"), star_star = !star && ls_jparse_skip_op(p, "**");
     const ls_jstr *name = NULL;
     const ls_jtok *next = p->tok->type == LS_JT_NAME ? p->tok + 1 : p->tok;
-    if (!star && !star_star && p->tok->type == LS_JT_NAME && next->type == LS_JT_OP && next->n == 1 && *next->p == '=') {
+    if (!star && !star_star && p->tok->type == LS_JT_NAME && next->type == LS_JT_OP && next->n == 1 &&
+        *next->p == '=') {
         LS_TRY(ls_jparse_identifier(p, &name, NULL));
         p->tok++;
     }
@@ -173,7 +175,8 @@ static ls_code parse_call(ls_jparser *p, ls_jnode *callee, ls_jnode **out) {
     LS_TRY(ls_jparse_node(p, LS_JN_CALL, p->tok->line, &node));
     node->a = callee;
     if (callee->kind == LS_JN_ATTR && ls_jmethod_is_unsupported(callee->name->p, callee->name->n))
-        return ls_jparse_fail(p, LS_UNIMPLEMENTED, node->line, "the method %.*s() is not supported", (int)callee->name->n, callee->name->p);
+        return ls_jparse_fail(p, LS_UNIMPLEMENTED, node->line, "the method %.*s() is not supported",
+                              (int)callee->name->n, callee->name->p);
     LS_TRY(ls_jparse_adopt(p, node, callee));
     *out = node;
     return parse_args(p, node);
@@ -197,7 +200,8 @@ ls_code ls_jparse_filters(ls_jparser *p, ls_jnode *input, bool inline_start, ls_
         LS_TRY(ls_jparse_identifier(p, &node->name, NULL));
         node->builtin = ls_jfilter_find(node->name->p, node->name->n);
         if (!node->builtin)
-            return ls_jparse_fail(p, LS_UNIMPLEMENTED, node->line, "unknown filter '%.*s'", (int)node->name->n, node->name->p);
+            return ls_jparse_fail(p, LS_UNIMPLEMENTED, node->line, "unknown filter '%.*s'", (int)node->name->n,
+                                  node->name->p);
         node->a = *out;
         LS_TRY(ls_jparse_adopt(p, node, *out));
         if (ls_jparse_is_op(p, "(")) LS_TRY(parse_args(p, node));
@@ -208,8 +212,10 @@ ls_code ls_jparse_filters(ls_jparser *p, ls_jnode *input, bool inline_start, ls_
 
 static bool starts_test_argument(const ls_jparser *p) {
     ls_jtok_type t = p->tok->type;
-    if (t == LS_JT_NAME) return !ls_jparse_is_name(p, "else") && !ls_jparse_is_name(p, "or") && !ls_jparse_is_name(p, "and");
-    return t == LS_JT_STRING || t == LS_JT_INT || t == LS_JT_FLOAT || ls_jparse_is_op(p, "[") || ls_jparse_is_op(p, "{");
+    if (t == LS_JT_NAME)
+        return !ls_jparse_is_name(p, "else") && !ls_jparse_is_name(p, "or") && !ls_jparse_is_name(p, "and");
+    return t == LS_JT_STRING || t == LS_JT_INT || t == LS_JT_FLOAT || ls_jparse_is_op(p, "[") ||
+           ls_jparse_is_op(p, "{");
 }
 
 static ls_code parse_test(ls_jparser *p, ls_jnode **io) {
@@ -219,7 +225,8 @@ static ls_code parse_test(ls_jparser *p, ls_jnode **io) {
     LS_TRY(ls_jparse_identifier(p, &node->name, NULL));
     node->builtin = ls_jtest_find(node->name->p, node->name->n);
     if (!node->builtin)
-        return ls_jparse_fail(p, LS_UNIMPLEMENTED, node->line, "unknown test '%.*s'", (int)node->name->n, node->name->p);
+        return ls_jparse_fail(p, LS_UNIMPLEMENTED, node->line, "unknown test '%.*s'", (int)node->name->n,
+                              node->name->p);
     node->a = *io;
     LS_TRY(ls_jparse_adopt(p, node, *io));
     if (ls_jparse_is_op(p, "(")) {
@@ -250,7 +257,8 @@ static ls_code parse_filter_expr(ls_jparser *p, ls_jnode **node) {
 
 /* ---- Operators ----------------------------------------------------------------------------------------------- */
 
-static ls_code make_pair(ls_jparser *p, ls_jnode_kind kind, ls_jop op, int line, ls_jnode *a, ls_jnode *b, ls_jnode **out) {
+static ls_code make_pair(ls_jparser *p, ls_jnode_kind kind, ls_jop op, int line, ls_jnode *a, ls_jnode *b,
+                         ls_jnode **out) {
     LS_TRY(ls_jparse_node(p, kind, line, out));
     (*out)->op = op;
     (*out)->a = a;
@@ -345,7 +353,9 @@ static bool skip_comparison(ls_jparser *p, ls_jop *op) {
     *op = LS_JOP_IN;
     if (ls_jparse_skip_name(p, "in")) return true;
     *op = LS_JOP_NOT_IN;
-    if (!ls_jparse_is_name(p, "not") || p->tok[1].type != LS_JT_NAME || p->tok[1].n != 2 || memcmp(p->tok[1].p, "in", 2)) return false;
+    if (!ls_jparse_is_name(p, "not") || p->tok[1].type != LS_JT_NAME || p->tok[1].n != 2 ||
+        memcmp(p->tok[1].p, "in", 2))
+        return false;
     p->tok += 2;
     return true;
 }
@@ -426,7 +436,8 @@ ls_code ls_jparse_expr(ls_jparser *p, bool with_cond, ls_jnode **out) {
 
 static bool ends_tuple(const ls_jparser *p, const char *stop) {
     ls_jtok_type t = p->tok->type;
-    return t == LS_JT_VAR_END || t == LS_JT_BLOCK_END || ls_jparse_is_op(p, ")") || (stop && ls_jparse_is_name(p, stop));
+    return t == LS_JT_VAR_END || t == LS_JT_BLOCK_END || ls_jparse_is_op(p, ")") ||
+           (stop && ls_jparse_is_name(p, stop));
 }
 
 typedef enum tuple_of { TUPLE_OF_EXPR, TUPLE_OF_TEST, TUPLE_OF_NAMES, TUPLE_OF_TARGETS } tuple_of;
@@ -470,7 +481,8 @@ static ls_code check_target(ls_jparser *p, const ls_jnode *node) {
     if (node->kind == LS_JN_NAME)
         return ls_jparse_fail(p, LS_INVALID_ARGUMENT, node->line, "'loop' cannot be assigned to");
     if (node->kind != LS_JN_TUPLE && node->kind != LS_JN_LIST)
-        return ls_jparse_fail(p, LS_INVALID_ARGUMENT, node->line, "only names, tuples of names and namespace attributes can be assigned to");
+        return ls_jparse_fail(p, LS_INVALID_ARGUMENT, node->line,
+                              "only names, tuples of names and namespace attributes can be assigned to");
     for (size_t i = 0; i < node->kids.n; i++) LS_TRY(check_target(p, node->kids.v[i]));
     return LS_OK;
 }

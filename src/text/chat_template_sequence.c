@@ -38,14 +38,18 @@ static ls_code get(ls_jvm *vm, const getter *g, ls_jv item, ls_jv *out) {
     return g->fold_case && out->kind == LS_JV_STR ? ls_jstr_case(vm, out->s, LS_CASE_LOWER, out) : LS_OK;
 }
 
-/* The key of sort: one value, or a list of them for "a,b". */
+/* The key of sort: a list of one value, or of several for "a,b". (Lists compare equal items without ordering them, so
+ * equal values of types that have no order can be sorted.) */
 static ls_code get_multi(ls_jvm *vm, const getter *g, ls_jv item, ls_jv *out) {
-    if (g->attribute.kind != LS_JV_STR || !memchr(g->attribute.s->p, ',', g->attribute.s->n)) return get(vm, g, item, out);
-    const ls_jstr *all = g->attribute.s;
+    const ls_jstr *all = g->attribute.kind == LS_JV_STR ? g->attribute.s : NULL;
     size_t count = 1, n = 0;
-    for (size_t i = 0; i < all->n; i++) count += all->p[i] == ',';
+    for (size_t i = 0; all && i < all->n; i++) count += all->p[i] == ',';
     ls_jv *keys;
     LS_TRY(ls_jvm_alloc(vm, &keys, count, sizeof *keys));
+    if (!all) {
+        LS_TRY(get(vm, g, item, &keys[0]));
+        return ls_jv_list(vm, LS_JV_LIST, keys, 1, out);
+    }
     for (size_t begin = 0, end; begin <= all->n; begin = end + 1) {
         end = ls_find_bytes(all->p, all->n, ",", 1, begin);
         if (end == SIZE_MAX) end = all->n;
@@ -100,7 +104,8 @@ static ls_code filter_first(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv 
 static ls_code filter_last(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *out) {
     (void)call;
     const ls_jlist *items;
-    if (self.kind == LS_JV_ITER) LS_FAIL(vm->e, LS_INVALID_ARGUMENT, "last: an iterator cannot be reversed; use list first");
+    if (self.kind == LS_JV_ITER)
+        LS_FAIL(vm->e, LS_INVALID_ARGUMENT, "last: an iterator cannot be reversed; use list first");
     LS_TRY(ls_jv_items(vm, self, &items));
     if (!items->n) return ls_jv_undefined(vm, NULL, NULL, "no last item, the sequence was empty", out);
     *out = items->v[items->n - 1];
@@ -146,7 +151,8 @@ static ls_code filter_sum(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *o
 }
 
 static ls_code extreme(ls_jvm *vm, ls_jv self, const ls_jcall *call, int want, ls_jv *out) {
-    const getter g = {.attribute = call->args[1], .fallback = ls_jv_missing(), .fold_case = !ls_jv_truth(call->args[0])};
+    const getter g = {
+        .attribute = call->args[1], .fallback = ls_jv_missing(), .fold_case = !ls_jv_truth(call->args[0])};
     ls_jpair *pairs;
     size_t n, best = 0;
     LS_TRY(keyed_items(vm, self, &g, false, &pairs, &n));
@@ -160,11 +166,16 @@ static ls_code extreme(ls_jvm *vm, ls_jv self, const ls_jcall *call, int want, l
     return LS_OK;
 }
 
-static ls_code filter_min(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *out) { return extreme(vm, self, call, -1, out); }
-static ls_code filter_max(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *out) { return extreme(vm, self, call, 1, out); }
+static ls_code filter_min(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *out) {
+    return extreme(vm, self, call, -1, out);
+}
+static ls_code filter_max(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *out) {
+    return extreme(vm, self, call, 1, out);
+}
 
 static ls_code filter_sort(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *out) {
-    const getter g = {.attribute = call->args[2], .fallback = ls_jv_missing(), .fold_case = !ls_jv_truth(call->args[1])};
+    const getter g = {
+        .attribute = call->args[2], .fallback = ls_jv_missing(), .fold_case = !ls_jv_truth(call->args[1])};
     ls_jpair *pairs;
     size_t n;
     LS_TRY(keyed_items(vm, self, &g, true, &pairs, &n));
@@ -173,7 +184,8 @@ static ls_code filter_sort(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *
 }
 
 static ls_code filter_unique(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *out) {
-    const getter g = {.attribute = call->args[1], .fallback = ls_jv_missing(), .fold_case = !ls_jv_truth(call->args[0])};
+    const getter g = {
+        .attribute = call->args[1], .fallback = ls_jv_missing(), .fold_case = !ls_jv_truth(call->args[0])};
     ls_jpair *pairs;
     size_t n, kept = 0;
     ls_jv seen;
@@ -194,7 +206,8 @@ static ls_code filter_unique(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv
 static ls_code filter_items(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *out) {
     (void)call;
     const ls_jlist *items;
-    if (self.kind != LS_JV_DICT && self.kind != LS_JV_UNDEFINED) LS_FAIL(vm->e, LS_INVALID_ARGUMENT, "items needs a mapping, not %s", ls_jv_type(self));
+    if (self.kind != LS_JV_DICT && self.kind != LS_JV_UNDEFINED)
+        LS_FAIL(vm->e, LS_INVALID_ARGUMENT, "items needs a mapping, not %s", ls_jv_type(self));
     const ls_jview view = {self.dict, LS_VIEW_ITEMS};
     ls_jv v = {.kind = LS_JV_VIEW, .view = &view};
     LS_TRY(ls_jv_items(vm, self.kind == LS_JV_DICT ? v : self, &items));
@@ -207,13 +220,15 @@ static ls_code filter_dictsort(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_
         const ls_jstr *by;
         LS_TRY(ls_jv_want_str(vm, call->args[1], "the argument by of dictsort", &by));
         by_value = ls_jstr_is(by, "value");
-        if (!by_value && !ls_jstr_is(by, "key")) LS_FAIL(vm->e, LS_INVALID_ARGUMENT, "dictsort: by must be \"key\" or \"value\"");
+        if (!by_value && !ls_jstr_is(by, "key"))
+            LS_FAIL(vm->e, LS_INVALID_ARGUMENT, "dictsort: by must be \"key\" or \"value\"");
     }
     if (self.kind == LS_JV_UNDEFINED) return ls_jv_fail_undefined(vm, self);
     if (self.kind != LS_JV_DICT) LS_FAIL(vm->e, LS_INVALID_ARGUMENT, "dictsort needs a dict, not %s", ls_jv_type(self));
     const ls_jview view = {self.dict, LS_VIEW_ITEMS};
     const ls_jv items = {.kind = LS_JV_VIEW, .view = &view};
-    const getter g = {.attribute = ls_jv_int(by_value), .fallback = ls_jv_missing(), .fold_case = !ls_jv_truth(call->args[0])};
+    const getter g = {
+        .attribute = ls_jv_int(by_value), .fallback = ls_jv_missing(), .fold_case = !ls_jv_truth(call->args[0])};
     ls_jpair *pairs;
     size_t n;
     LS_TRY(keyed_items(vm, items, &g, false, &pairs, &n));
@@ -263,7 +278,9 @@ static ls_code map_attribute(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv
     for (size_t i = 0; i < call->n_kw; i++) {
         if (ls_jstr_is(call->kw[i].name, "attribute")) g.attribute = call->kw[i].value;
         else if (ls_jstr_is(call->kw[i].name, "default")) g.fallback = call->kw[i].value;
-        else LS_FAIL(vm->e, LS_INVALID_ARGUMENT, "map: unexpected argument '%.*s'", call->kw[i].name->n < 60 ? (int)call->kw[i].name->n : 60, call->kw[i].name->p);
+        else
+            LS_FAIL(vm->e, LS_INVALID_ARGUMENT, "map: unexpected argument '%.*s'",
+                    call->kw[i].name->n < 60 ? (int)call->kw[i].name->n : 60, call->kw[i].name->p);
     }
     if (g.attribute.kind == LS_JV_MISSING) LS_FAIL(vm->e, LS_INVALID_ARGUMENT, "map needs a filter or attribute=");
     if (g.fallback.kind == LS_JV_NONE) g.fallback = ls_jv_missing();
@@ -294,7 +311,8 @@ static ls_code keep(ls_jvm *vm, ls_jv self, const ls_jcall *call, bool by_attrib
     const getter g = {.attribute = by_attribute ? call->args[0] : ls_jv_missing(), .fallback = ls_jv_missing()};
     bool tested = call->n > off;
     ls_jcall rest = {.kw = call->kw, .n_kw = call->n_kw};
-    if (tested) rest = (ls_jcall){.args = call->args + off + 1, .n = call->n - off - 1, .kw = call->kw, .n_kw = call->n_kw};
+    if (tested)
+        rest = (ls_jcall){.args = call->args + off + 1, .n = call->n - off - 1, .kw = call->kw, .n_kw = call->n_kw};
     const ls_jlist *items;
     ls_jv *v, item;
     LS_TRY(ls_jv_items(vm, self, &items));
@@ -310,10 +328,18 @@ static ls_code keep(ls_jvm *vm, ls_jv self, const ls_jcall *call, bool by_attrib
     return ls_jv_iter(vm, out->list, out);
 }
 
-static ls_code filter_select(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *out) { return keep(vm, self, call, false, true, out); }
-static ls_code filter_reject(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *out) { return keep(vm, self, call, false, false, out); }
-static ls_code filter_selectattr(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *out) { return keep(vm, self, call, true, true, out); }
-static ls_code filter_rejectattr(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *out) { return keep(vm, self, call, true, false, out); }
+static ls_code filter_select(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *out) {
+    return keep(vm, self, call, false, true, out);
+}
+static ls_code filter_reject(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *out) {
+    return keep(vm, self, call, false, false, out);
+}
+static ls_code filter_selectattr(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *out) {
+    return keep(vm, self, call, true, true, out);
+}
+static ls_code filter_rejectattr(ls_jvm *vm, ls_jv self, const ls_jcall *call, ls_jv *out) {
+    return keep(vm, self, call, true, false, out);
+}
 
 const ls_jbuiltin ls_jseq_filters[] = {{"list", "", filter_list},
                                        {"first", "", filter_first},

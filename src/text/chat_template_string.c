@@ -23,7 +23,8 @@ ls_code ls_jstr_strip(ls_jvm *vm, const ls_jstr *s, const ls_jstr *chars, int si
         if (sides & 2) end = begin + ls_py_strip_right(s->p + begin, s->n - begin);
         return ls_jv_slice(vm, s, begin, end, out);
     }
-    while ((sides & 1) && begin < end && has_char(chars, s->p + begin, ls_utf8_step(s->p + begin))) begin += ls_utf8_step(s->p + begin);
+    while ((sides & 1) && begin < end && has_char(chars, s->p + begin, ls_utf8_step(s->p + begin)))
+        begin += ls_utf8_step(s->p + begin);
     while ((sides & 2) && begin < end) {
         size_t last = end - 1;
         while (((unsigned char)s->p[last] & 0xC0) == 0x80) last--;
@@ -51,7 +52,8 @@ static ls_code insert_between(ls_jvm *vm, const ls_jstr *s, const ls_jstr *by, i
     return ls_jbuf_finish(vm, &b, out);
 }
 
-ls_code ls_jstr_replace(ls_jvm *vm, const ls_jstr *s, const ls_jstr *old, const ls_jstr *by, int64_t count, ls_jv *out) {
+ls_code ls_jstr_replace(ls_jvm *vm, const ls_jstr *s, const ls_jstr *old, const ls_jstr *by, int64_t count,
+                        ls_jv *out) {
     if (!old->n) return insert_between(vm, s, by, count, out);
     ls_jbuf b = {0};
     size_t from = 0, hit;
@@ -67,7 +69,9 @@ ls_code ls_jstr_replace(ls_jvm *vm, const ls_jstr *s, const ls_jstr *old, const 
     return ls_jbuf_finish(vm, &b, out);
 }
 
-static bool ends_line(uint32_t c) { return (c >= 10 && c <= 13) || (c >= 28 && c <= 30) || c == 0x85 || c == 0x2028 || c == 0x2029; }
+static bool ends_line(uint32_t c) {
+    return (c >= 10 && c <= 13) || (c >= 28 && c <= 30) || c == 0x85 || c == 0x2028 || c == 0x2029;
+}
 
 ls_code ls_jstr_splitlines(ls_jvm *vm, const ls_jstr *s, bool keep_ends, ls_jv *out) {
     size_t n = 0, begin = 0, count = 0;
@@ -129,7 +133,9 @@ ls_code ls_jstr_escape(ls_jvm *vm, ls_jv v, ls_jv *out) {
 
 /* ---- Numbers ------------------------------------------------------------------------------------------------- */
 
-static int digit_value(char c) { return c >= '0' && c <= '9' ? c - '0' : isalpha((unsigned char)c) ? tolower((unsigned char)c) - 'a' + 10 : 99; }
+static int digit_value(char c) {
+    return c >= '0' && c <= '9' ? c - '0' : isalpha((unsigned char)c) ? tolower((unsigned char)c) - 'a' + 10 : 99;
+}
 
 bool ls_jstr_to_int(const ls_jstr *s, int base, int64_t *out) {
     size_t i = ls_py_strip_left(s->p, s->n), n = ls_py_strip_right(s->p, s->n);
@@ -161,7 +167,8 @@ bool ls_jstr_to_float(const ls_jstr *s, double *out) {
     for (; i < n; i++) {
         bool between = k && isdigit((unsigned char)text[k - 1]) && i + 1 < n && isdigit((unsigned char)s->p[i + 1]);
         if (s->p[i] == '_' && between) continue;
-        if (!s->p[i] || s->p[i] == 'x' || s->p[i] == 'X' || s->p[i] == '(') return false; /* strtod knows more than Python */
+        if (!s->p[i] || s->p[i] == 'x' || s->p[i] == 'X' || s->p[i] == '(')
+            return false; /* strtod knows more than Python */
         text[k++] = s->p[i];
     }
     text[k] = 0;

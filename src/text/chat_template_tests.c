@@ -24,9 +24,11 @@ KIND_TEST(string, v.kind == LS_JV_STR)
 KIND_TEST(mapping, v.kind == LS_JV_DICT)
 KIND_TEST(sequence, v.kind == LS_JV_STR || v.kind == LS_JV_LIST || v.kind == LS_JV_TUPLE || v.kind == LS_JV_DICT ||
                         v.kind == LS_JV_RANGE || v.kind == LS_JV_UNDEFINED)
-KIND_TEST(iterable, v.kind == LS_JV_STR || v.kind == LS_JV_LIST || v.kind == LS_JV_TUPLE || v.kind == LS_JV_DICT || v.kind == LS_JV_RANGE ||
-                        v.kind == LS_JV_UNDEFINED || v.kind == LS_JV_VIEW || v.kind == LS_JV_ITER || v.kind == LS_JV_LOOP)
-KIND_TEST(callable, v.kind == LS_JV_FUNC || v.kind == LS_JV_METHOD || v.kind == LS_JV_MACRO || v.kind == LS_JV_UNDEFINED)
+KIND_TEST(iterable, v.kind == LS_JV_STR || v.kind == LS_JV_LIST || v.kind == LS_JV_TUPLE || v.kind == LS_JV_DICT ||
+                        v.kind == LS_JV_RANGE || v.kind == LS_JV_UNDEFINED || v.kind == LS_JV_VIEW ||
+                        v.kind == LS_JV_ITER || v.kind == LS_JV_LOOP)
+KIND_TEST(callable,
+          v.kind == LS_JV_FUNC || v.kind == LS_JV_METHOD || v.kind == LS_JV_MACRO || v.kind == LS_JV_UNDEFINED)
 KIND_TEST(escaped, v.kind == LS_JV_STR && v.s->markup)
 
 /* v % by == remainder, on numbers; anything else fails as Python's % does. */
@@ -48,7 +50,9 @@ static ls_code test_even(ls_jvm *vm, ls_jv v, const ls_jcall *call, ls_jv *out) 
     return remainder_is(vm, v, ls_jv_int(2), 0, out);
 }
 
-static ls_code test_divisibleby(ls_jvm *vm, ls_jv v, const ls_jcall *call, ls_jv *out) { return remainder_is(vm, v, call->args[0], 0, out); }
+static ls_code test_divisibleby(ls_jvm *vm, ls_jv v, const ls_jcall *call, ls_jv *out) {
+    return remainder_is(vm, v, call->args[0], 0, out);
+}
 
 /* lower and upper: Python's islower and isupper of the text. */
 static ls_code test_case(ls_jvm *vm, ls_jv v, const char *method, ls_jv *out) {
@@ -104,16 +108,45 @@ static ls_code test_filter(ls_jvm *vm, ls_jv v, const ls_jcall *call, ls_jv *out
     return LS_OK;
 }
 
-static const ls_jbuiltin tests[] = {
-    {"defined", "", test_defined}, {"undefined", "", test_undefined}, {"none", "", test_none}, {"boolean", "", test_boolean},
-    {"true", "", test_true}, {"false", "", test_false}, {"integer", "", test_integer}, {"float", "", test_float},
-    {"number", "", test_number}, {"string", "", test_string}, {"mapping", "", test_mapping}, {"sequence", "", test_sequence},
-    {"iterable", "", test_iterable}, {"callable", "", test_callable}, {"escaped", "", test_escaped}, {"odd", "", test_odd},
-    {"even", "", test_even}, {"divisibleby", "num", test_divisibleby}, {"lower", "", test_lower}, {"upper", "", test_upper},
-    {"sameas", "other", test_sameas}, {"in", "seq", test_in}, {"eq", "b", test_eq}, {"equalto", "b", test_eq}, {"==", "b", test_eq},
-    {"ne", "b", test_ne}, {"!=", "b", test_ne}, {"gt", "b", test_gt}, {"greaterthan", "b", test_gt}, {">", "b", test_gt},
-    {"ge", "b", test_ge}, {">=", "b", test_ge}, {"lt", "b", test_lt}, {"lessthan", "b", test_lt}, {"<", "b", test_lt},
-    {"le", "b", test_le}, {"<=", "b", test_le}, {"filter", "", test_filter}, {NULL, NULL, NULL}};
+static const ls_jbuiltin tests[] = {{"defined", "", test_defined},
+                                    {"undefined", "", test_undefined},
+                                    {"none", "", test_none},
+                                    {"boolean", "", test_boolean},
+                                    {"true", "", test_true},
+                                    {"false", "", test_false},
+                                    {"integer", "", test_integer},
+                                    {"float", "", test_float},
+                                    {"number", "", test_number},
+                                    {"string", "", test_string},
+                                    {"mapping", "", test_mapping},
+                                    {"sequence", "", test_sequence},
+                                    {"iterable", "", test_iterable},
+                                    {"callable", "", test_callable},
+                                    {"escaped", "", test_escaped},
+                                    {"odd", "", test_odd},
+                                    {"even", "", test_even},
+                                    {"divisibleby", "num", test_divisibleby},
+                                    {"lower", "", test_lower},
+                                    {"upper", "", test_upper},
+                                    {"sameas", "other", test_sameas},
+                                    {"in", "seq", test_in},
+                                    {"eq", "b", test_eq},
+                                    {"equalto", "b", test_eq},
+                                    {"==", "b", test_eq},
+                                    {"ne", "b", test_ne},
+                                    {"!=", "b", test_ne},
+                                    {"gt", "b", test_gt},
+                                    {"greaterthan", "b", test_gt},
+                                    {">", "b", test_gt},
+                                    {"ge", "b", test_ge},
+                                    {">=", "b", test_ge},
+                                    {"lt", "b", test_lt},
+                                    {"lessthan", "b", test_lt},
+                                    {"<", "b", test_lt},
+                                    {"le", "b", test_le},
+                                    {"<=", "b", test_le},
+                                    {"filter", "", test_filter},
+                                    {NULL, NULL, NULL}};
 
 const ls_jbuiltin *ls_jtest_find(const char *name, size_t len) { return ls_jbuiltin_find(tests, name, len); }
 

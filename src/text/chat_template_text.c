@@ -106,7 +106,8 @@ void ls_py_float(double f, char out[40]) {
     while (n > 1 && digits[n - 1] == '0') n--;
     const char *sign = e[0] == '-' ? "-" : "";
     if (exponent < -4 || exponent >= 16) {
-        snprintf(out, 40, "%s%c%s%.*se%c%02d", sign, digits[0], n > 1 ? "." : "", n - 1, digits + 1, exponent < 0 ? '-' : '+', abs(exponent));
+        snprintf(out, 40, "%s%c%s%.*se%c%02d", sign, digits[0], n > 1 ? "." : "", n - 1, digits + 1,
+                 exponent < 0 ? '-' : '+', abs(exponent));
     } else if (exponent < 0) {
         snprintf(out, 40, "%s0.%.*s%.*s", sign, -exponent - 1, "0000", n, digits);
     } else if (n <= exponent + 1) {
@@ -143,7 +144,8 @@ static ls_code repr_str(ls_jvm *vm, ls_jbuf *b, const ls_jstr *s) {
         step = ls_utf8_step(s->p + i);
         ls_utf8_decode(s->p + i, s->n - i, &cp);
         if (cp == (uint32_t)quote || cp == '\\') snprintf(text, sizeof text, "\\%c", (char)cp);
-        else if (cp == '\n' || cp == '\r' || cp == '\t') snprintf(text, sizeof text, "\\%c", cp == '\n' ? 'n' : cp == '\r' ? 'r' : 't');
+        else if (cp == '\n' || cp == '\r' || cp == '\t')
+            snprintf(text, sizeof text, "\\%c", cp == '\n' ? 'n' : cp == '\r' ? 'r' : 't');
         else if (is_printable(cp)) continue;
         else snprintf(text, sizeof text, cp < 0x100 ? "\\x%02x" : cp < 0x10000 ? "\\u%04x" : "\\U%08x", cp);
         LS_TRY(ls_jbuf_part(vm, b, s, plain, i));
@@ -197,7 +199,9 @@ static ls_code repr_scalar(ls_jvm *vm, ls_jbuf *b, ls_jv v) {
     else if (v.kind == LS_JV_BOOL) snprintf(text, sizeof text, v.b ? "True" : "False");
     else if (v.kind == LS_JV_NONE) snprintf(text, sizeof text, "None");
     else if (v.kind == LS_JV_UNDEFINED) snprintf(text, sizeof text, "Undefined");
-    else LS_FAIL(vm->e, LS_UNIMPLEMENTED, "a value of type %s cannot be printed; print its items or call it", ls_jv_type(v));
+    else
+        LS_FAIL(vm->e, LS_UNIMPLEMENTED, "a value of type %s cannot be printed; print its items or call it",
+                ls_jv_type(v));
     return ls_jbuf_text(vm, b, text);
 }
 
@@ -230,8 +234,8 @@ ls_code ls_jbuf_value(ls_jvm *vm, ls_jbuf *b, ls_jv v) {
 /* ---- Characters ---------------------------------------------------------------------------------------------- */
 
 bool ls_py_isspace(uint32_t c) {
-    return (c >= 9 && c <= 13) || (c >= 28 && c <= 32) || c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) ||
-           c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
+    return (c >= 9 && c <= 13) || (c >= 28 && c <= 32) || c == 0x85 || c == 0xA0 || c == 0x1680 ||
+           (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
 }
 
 size_t ls_py_strip_left(const char *p, size_t n) {

@@ -9,7 +9,8 @@
 ls_code ls_jvm_alloc(ls_jvm *vm, void *out, size_t n, size_t elem) {
     size_t bytes;
     if (!ls_size_mul(n, elem, &bytes) || bytes > vm->bytes_left)
-        LS_FAIL(vm->e, LS_RESOURCE_EXHAUSTED, "chat template needs more memory than the allowed %d bytes", LS_JVM_MAX_BYTES);
+        LS_FAIL(vm->e, LS_RESOURCE_EXHAUSTED, "chat template needs more memory than the allowed %d bytes",
+                LS_JVM_MAX_BYTES);
     vm->bytes_left -= bytes;
     LS_TRY(ls_jvm_work(vm, 1 + bytes / 1024));
     return ls_arena_alloc(vm->arena, out, n, elem, vm->e);
@@ -71,9 +72,10 @@ ls_code ls_jv_slice(ls_jvm *vm, const ls_jstr *s, size_t begin, size_t end, ls_j
 }
 
 ls_code ls_jv_list(ls_jvm *vm, ls_jkind kind, const ls_jv *v, size_t n, ls_jv *out) {
+    static const ls_jv nothing = {.kind = LS_JV_MISSING}; /* so that list->v is never NULL */
     ls_jlist *list;
     LS_TRY(ls_jvm_alloc(vm, &list, 1, sizeof *list));
-    *list = (ls_jlist){.v = v, .n = n};
+    *list = (ls_jlist){.v = v ? v : &nothing, .n = n};
     *out = (ls_jv){.kind = kind, .list = list};
     return LS_OK;
 }
@@ -204,7 +206,8 @@ ls_code ls_jv_want_str(ls_jvm *vm, ls_jv v, const char *what, const ls_jstr **ou
 ls_code ls_jv_want_int(ls_jvm *vm, ls_jv v, const char *what, int64_t *out) {
     *out = 0;
     if (v.kind == LS_JV_UNDEFINED) return ls_jv_fail_undefined(vm, v);
-    if (!ls_jv_as_int(v, out)) LS_FAIL(vm->e, LS_INVALID_ARGUMENT, "%s must be an integer, not %s", what, ls_jv_type(v));
+    if (!ls_jv_as_int(v, out))
+        LS_FAIL(vm->e, LS_INVALID_ARGUMENT, "%s must be an integer, not %s", what, ls_jv_type(v));
     return LS_OK;
 }
 
@@ -224,9 +227,11 @@ ls_code ls_jv_len(ls_jvm *vm, ls_jv v, size_t *out) {
 
 static ls_code chars_of(ls_jvm *vm, const ls_jstr *s, ls_jv *v) {
     size_t k = 0;
+    ls_jstr plain = *s;
+    plain.markup = false; /* walking Markup gives plain strings */
     for (size_t i = 0; i < s->n; k++) {
         size_t step = ls_utf8_step(s->p + i);
-        LS_TRY(ls_jv_slice(vm, s, i, i + step, &v[k]));
+        LS_TRY(ls_jv_slice(vm, &plain, i, i + step, &v[k]));
         i += step;
     }
     return LS_OK;
@@ -275,7 +280,8 @@ ls_code ls_jv_items(ls_jvm *vm, ls_jv v, const ls_jlist **out) {
     if (v.kind == LS_JV_STR) LS_TRY(chars_of(vm, v.s, items));
     if (v.kind == LS_JV_DICT) LS_TRY(pairs_of(vm, v.dict, LS_VIEW_KEYS, items));
     if (v.kind == LS_JV_VIEW) LS_TRY(pairs_of(vm, v.view->dict, (int)v.view->part, items));
-    for (size_t i = 0; v.kind == LS_JV_RANGE && i < n; i++) items[i] = ls_jv_int(v.range->start + (int64_t)i * v.range->step);
+    for (size_t i = 0; v.kind == LS_JV_RANGE && i < n; i++)
+        items[i] = ls_jv_int(v.range->start + (int64_t)i * v.range->step);
     LS_TRY(ls_jv_list(vm, LS_JV_LIST, items, n, &list));
     *out = list.list;
     return LS_OK;
@@ -293,7 +299,9 @@ static int compare_numbers(ls_jv a, ls_jv b) {
 
 static bool is_nan(ls_jv v) { return v.kind == LS_JV_FLOAT && isnan(v.f); }
 
-static bool same_str(const ls_jstr *a, const ls_jstr *b) { return a->n == b->n && (a->p == b->p || !memcmp(a->p, b->p, a->n)); }
+static bool same_str(const ls_jstr *a, const ls_jstr *b) {
+    return a->n == b->n && (a->p == b->p || !memcmp(a->p, b->p, a->n));
+}
 
 static ls_code equal_lists(ls_jvm *vm, const ls_jlist *a, const ls_jlist *b, bool *out) {
     *out = a->n == b->n;
@@ -379,7 +387,7 @@ ls_code ls_jv_contains(ls_jvm *vm, ls_jv seq, ls_jv x, bool *out) {
     *out = false;
     if (seq.kind == LS_JV_STR) {
         const ls_jstr *sub;
-        LS_TRY(ls_jv_want_str(vm, x, "the left side of 'in' a string", &sub));
+        LS_TRY(ls_jv_want_str(vm, x, "the left side of 'in'", &sub));
         LS_TRY(ls_jvm_work(vm, seq.s->n / 64));
         *out = ls_find_bytes(seq.s->p, seq.s->n, sub->p, sub->n, 0) != SIZE_MAX;
         return LS_OK;

@@ -30,7 +30,7 @@ typedef enum ls_jkind {
     LS_JV_MACRO
 } ls_jkind;
 
-/* A string. Without |origin| every byte is of one kind, told by |input|; else origin[i] is 1 for bytes of the context. */
+/* A string. Without |origin| all bytes are of one kind, told by |input|; else origin[i] is 1 for bytes of the context. */
 typedef struct ls_jstr {
     const char *p;
     size_t n;
@@ -161,7 +161,8 @@ ls_jv ls_jv_of_str(const ls_jstr *s);
 ls_jv ls_jv_missing(void);
 ls_code ls_jv_undefined(ls_jvm *vm, const ls_jstr *name, const char *owner, const char *hint, ls_jv *out);
 ls_code ls_jv_text(ls_jvm *vm, const char *p, size_t n, bool input, ls_jv *out); /* copies; n SIZE_MAX: strlen */
-ls_code ls_jv_slice(ls_jvm *vm, const ls_jstr *s, size_t begin, size_t end, ls_jv *out); /* bytes [begin, end) of s, shared */
+ls_code ls_jv_slice(ls_jvm *vm, const ls_jstr *s, size_t begin, size_t end,
+                    ls_jv *out); /* bytes [begin, end) of s, shared */
 ls_code ls_jv_list(ls_jvm *vm, ls_jkind kind, const ls_jv *v, size_t n, ls_jv *out); /* LIST or TUPLE; keeps |v| */
 ls_code ls_jv_iter(ls_jvm *vm, const ls_jlist *items, ls_jv *out);
 ls_code ls_jv_dict(ls_jvm *vm, ls_jkind kind, ls_jv *out); /* an empty DICT or NAMESPACE */

@@ -49,9 +49,12 @@ static void check_file(const char *path) {
     const json_t *templates = json_object_get(root, "templates"), *contexts = json_object_get(root, "contexts");
     json_t *cases = json_object_get(root, "cases");
     for (size_t i = 0; i < json_array_size(cases); i++) {
-        json_t *c = json_array_get(cases, i), *source = json_object_get(c, "template"), *context = json_object_get(c, "context");
-        if (json_is_integer(source)) json_object_set(c, "template", json_array_get(templates, (size_t)json_integer_value(source)));
-        if (json_is_integer(context)) json_object_set(c, "context", json_array_get(contexts, (size_t)json_integer_value(context)));
+        json_t *c = json_array_get(cases, i), *source = json_object_get(c, "template"),
+               *context = json_object_get(c, "context");
+        if (json_is_integer(source))
+            json_object_set(c, "template", json_array_get(templates, (size_t)json_integer_value(source)));
+        if (json_is_integer(context))
+            json_object_set(c, "context", json_array_get(contexts, (size_t)json_integer_value(context)));
         check_case(c, now, &t);
     }
     json_decref(root);
@@ -104,7 +107,8 @@ static void unknown_constructs_fail_at_compile(void **state) {
     ls_error e = {0};
     assert_error(compile_only("a\n{{ x | nosuch }}", &e), LS_UNIMPLEMENTED, "line 2: unknown filter 'nosuch'");
     assert_error(compile_only("{{ x is nosuch }}", &e), LS_UNIMPLEMENTED, "line 1: unknown test 'nosuch'");
-    assert_error(compile_only("\n\n{% include 'a' %}", &e), LS_UNIMPLEMENTED, "line 3: unknown or misplaced tag 'include'");
+    assert_error(compile_only("\n\n{% include 'a' %}", &e), LS_UNIMPLEMENTED,
+                 "line 3: unknown or misplaced tag 'include'");
     assert_error(compile_only("{% for x in y recursive %}{% endfor %}", &e), LS_UNIMPLEMENTED, "recursive");
     assert_error(compile_only("{{ 'a'.encode() }}", &e), LS_UNIMPLEMENTED, "encode");
     assert_error(compile_only("{% if x %}\n", &e), LS_INVALID_ARGUMENT, "endif");
@@ -120,8 +124,10 @@ static void unknown_constructs_fail_at_compile(void **state) {
 static void run_time_errors_name_the_line(void **state) {
     (void)state;
     ls_error e = {0};
-    assert_error(render_only("a\nb\n{{ x.y }}", "{}", &e), LS_INVALID_ARGUMENT, "chat template line 3: 'x' is undefined");
-    assert_error(render_only("{{ raise_exception('roles must alternate') }}", "{}", &e), LS_INVALID_ARGUMENT, "roles must alternate");
+    assert_error(render_only("a\nb\n{{ x.y }}", "{}", &e), LS_INVALID_ARGUMENT,
+                 "chat template line 3: 'x' is undefined");
+    assert_error(render_only("{{ raise_exception('roles must alternate') }}", "{}", &e), LS_INVALID_ARGUMENT,
+                 "roles must alternate");
     assert_string_equal(e.text, "roles must alternate");
     assert_error(render_only("{% set _ = x.append(1) %}", "{\"x\": []}", &e), LS_INVALID_ARGUMENT, "append");
     assert_error(render_only("{{ 9223372036854775807 + 1 }}", "{}", &e), LS_OUT_OF_RANGE, "64 bits");
@@ -141,8 +147,10 @@ static void work_memory_and_depth_are_bounded(void **state) {
     assert_error(render_only("{{ 'x' * 999999999999 }}", "{}", &e), LS_RESOURCE_EXHAUSTED, "chat template");
     assert_error(render_only("{{ [1] * 999999999999 }}", "{}", &e), LS_RESOURCE_EXHAUSTED, "memory");
     assert_error(render_only("{{ 'x'.center(999999999999) }}", "{}", &e), LS_RESOURCE_EXHAUSTED, "memory");
-    assert_error(render_only("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "{}", &e), LS_RESOURCE_EXHAUSTED, "levels");
-    const char *deep = "{% set n = namespace(v=[]) %}{% for i in range(5000) %}{% set n.v = [n.v] %}{% endfor %}{{ n.v }}";
+    assert_error(render_only("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "{}", &e), LS_RESOURCE_EXHAUSTED,
+                 "levels");
+    const char *deep =
+        "{% set n = namespace(v=[]) %}{% for i in range(5000) %}{% set n.v = [n.v] %}{% endfor %}{{ n.v }}";
     assert_error(render_only(deep, "{}", &e), LS_RESOURCE_EXHAUSTED, "levels");
     for (int i = 0; i < 5000; i++) assert_ok(ls_str_append(&s, "{{ (((((((((", SIZE_MAX, &e));
     assert_error(compile_only(s.data, &e), LS_RESOURCE_EXHAUSTED, "deep");
@@ -170,7 +178,8 @@ static void spans_of(const char *source, const char *context, char *out, size_t 
     for (size_t i = 0; i < r.n_spans; i++) {
         assert_int_equal(r.spans[i].begin, at);
         at = r.spans[i].end;
-        n += (size_t)snprintf(out + n, cap - n, "%c(%.*s)", r.spans[i].from_input ? 'I' : 'T', (int)(at - r.spans[i].begin), r.text.data + r.spans[i].begin);
+        n += (size_t)snprintf(out + n, cap - n, "%c(%.*s)", r.spans[i].from_input ? 'I' : 'T',
+                              (int)(at - r.spans[i].begin), r.text.data + r.spans[i].begin);
     }
     assert_int_equal(at, r.text.len);
     ls_render_deinit(&r);
@@ -182,22 +191,23 @@ static void origins_survive_text_operations(void **state) {
     (void)state;
     static const struct {
         const char *source, *spans;
-    } cases[] = {
-        {"<s>{{ m }}</s>", "T(<s>)I( <x> )T(</s>)"},
-        {"{{ bos_token ~ m.strip() + '|' }}", "T(BOS)I(<x>)T(|)"},
-        {"{{ ('<u>' + m + '</u>') | trim | replace('<x>', '[' ~ m | trim ~ ']') }}", "T(<u>)I( )T([)I(<x>)T(])I( )T(</u>)"},
-        {"{% set a %}a{{ m }}b{% endset %}{{ a | upper }}", "T(A)I( <X> )T(B)"},
-        {"{{ d | tojson }}", "T({\")I(k)T(\": \")I(v\\n)T(\"})"},
-        {"{{ [m, 'q'] | join('-') }}", "I( <x> )T(-q)"},
-        {"{{ d }}", "T({')I(k)T(': ')I(v\\n)T('})"},
-        {"{{ ('a' ~ m ~ 'b')[1:4] }}{{ ('a' ~ m)[::-1] }}", "I( <x >x< )T(a)"},
-        {"{{ m.split('x')[0] }}{{ '%s!' % m }}{{ '{}?'.format(m) }}", "I( < <x> )T(!)I( <x> )T(?)"},
-        {"{% macro f(x) %}({{ x }}){% endmacro %}{{ f(m) }}", "T(()I( <x> )T())"},
-        {"{{ m | escape }}", "I( &lt;x&gt; )"},
-        {"{{ 1 }}{{ n }}{{ true }}", "T(17True)"}};
+    } cases[] = {{"<s>{{ m }}</s>", "T(<s>)I( <x> )T(</s>)"},
+                 {"{{ bos_token ~ m.strip() + '|' }}", "T(BOS)I(<x>)T(|)"},
+                 {"{{ ('<u>' + m + '</u>') | trim | replace('<x>', '[' ~ m | trim ~ ']') }}",
+                  "T(<u>)I( )T([)I(<x>)T(])I( )T(</u>)"},
+                 {"{% set a %}a{{ m }}b{% endset %}{{ a | upper }}", "T(A)I( <X> )T(B)"},
+                 {"{{ d | tojson }}", "T({\")I(k)T(\": \")I(v\\n)T(\"})"},
+                 {"{{ [m, 'q'] | join('-') }}", "I( <x> )T(-q)"},
+                 {"{{ d }}", "T({')I(k)T(': ')I(v\\n)T('})"},
+                 {"{{ ('a' ~ m ~ 'b')[1:4] }}{{ ('a' ~ m)[::-1] }}", "I( <x >x< )T(a)"},
+                 {"{{ m.split('x')[0] }}{{ '%s!' % m }}{{ '{}?'.format(m) }}", "I( < <x> )T(!)I( <x> )T(?)"},
+                 {"{% macro f(x) %}({{ x }}){% endmacro %}{{ f(m) }}", "T(()I( <x> )T())"},
+                 {"{{ m | escape }}", "I( &lt;x&gt; )"},
+                 {"{{ 1 }}{{ n }}{{ true }}", "T(17True)"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char got[300];
-        spans_of(cases[i].source, "{\"m\": \" <x> \", \"bos_token\": \"BOS\", \"d\": {\"k\": \"v\\n\"}, \"n\": 7}", got, sizeof got);
+        spans_of(cases[i].source, "{\"m\": \" <x> \", \"bos_token\": \"BOS\", \"d\": {\"k\": \"v\\n\"}, \"n\": 7}", got,
+                 sizeof got);
         assert_string_equal(got, cases[i].spans);
     }
 }
