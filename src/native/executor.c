@@ -220,20 +220,23 @@ static ls_code make_buffers(ls_native *x, ls_error *e) {
     return take(x, &x->slots, (size_t)x->o.max_seqs, sizeof *x->slots, e);
 }
 
-/* Cuts each step of products into about eight tasks a thread, of an even number of tiles: kernels work on two at a time. */
+/* Cuts a step of products into about eight tasks a thread, of an even number of tiles: kernels work on two at a time. */
+static void cut_linear(ls_native *x, int step) {
+    const ls_step *st = &x->plan.step[step];
+    ls_step_run *run = &x->run[step];
+    int64_t tiles = 0;
+    for (int k = st->begin; k < st->begin + st->count; k += ls_native_linear_unit(x, st, k)) tiles += x->weights.node[x->plan.item[k].node].matrix->tiles;
+    int64_t each = (tiles / (8 * x->threads) + 1) / 2 * 2;
+    run->tiles = (int)(x->threads == 1 ? tiles : each < 2 ? 2 : each);
+    for (int k = st->begin; k < st->begin + st->count; k += ls_native_linear_unit(x, st, k))
+        run->linear_tasks += (int)((x->weights.node[x->plan.item[k].node].matrix->tiles + run->tiles - 1) / run->tiles);
+}
+
 static ls_code make_steps(ls_native *x, ls_error *e) {
     LS_TRY(take(x, &x->run, (size_t)x->plan.n_steps, sizeof *x->run, e));
     LS_TRY(take(x, &x->claimed, (size_t)x->plan.n_steps, sizeof *x->claimed, e));
-    for (int s = 0; s < x->plan.n_steps; s++) {
-        const ls_step *st = &x->plan.step[s];
-        if (st->kind != LS_STEP_LINEAR) continue;
-        int64_t tiles = 0;
-        for (int k = st->begin; k < st->begin + st->count; k++) tiles += x->weights.node[x->plan.item[k].node].matrix->tiles;
-        int64_t each = (tiles / (8 * x->threads) + 1) / 2 * 2;
-        x->run[s].tiles = (int)(x->threads == 1 ? tiles : each < 2 ? 2 : each);
-        for (int k = st->begin; k < st->begin + st->count; k++)
-            x->run[s].linear_tasks += (int)((x->weights.node[x->plan.item[k].node].matrix->tiles + x->run[s].tiles - 1) / x->run[s].tiles);
-    }
+    for (int s = 0; s < x->plan.n_steps; s++)
+        if (x->plan.step[s].kind == LS_STEP_LINEAR) cut_linear(x, s);
     return LS_OK;
 }
 

@@ -141,6 +141,7 @@ typedef struct ls_attend_scratch {
 void ls_native_rows_task(ls_native *x, int step, int task);
 int ls_native_rows_tasks(const ls_native *x, int step);
 void ls_native_linear_task(ls_native *x, int step, int task, int thread);
+int ls_native_linear_unit(const ls_native *x, const ls_step *s, int item); /* items that run together from |item| on */
 
 /* Attention (executor_attention.c): classes at create, tiles and task counts at the start of a pass, tasks. */
 ls_code ls_native_attention_init(ls_native *x, ls_error *e);

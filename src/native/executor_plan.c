@@ -67,12 +67,27 @@ static bool add_rows(planner *s, bool selected) {
     return true;
 }
 
+static bool is_ready_linear(const planner *s, int i, bool selected) {
+    const ls_node *n = &s->g->nodes[i];
+    return !s->done[i] && n->op == LS_OP_LINEAR && n->selected == selected && ready(s, n);
+}
+
+/* A gated unit joins the two products that it alone reads: the task that computes columns of both then combines them. */
+static void add_gated(planner *s, int glu, bool selected) {
+    const ls_node *n = &s->g->nodes[glu];
+    if (n->op != LS_OP_GLU) return;
+    for (int i = 0; i < 2; i++)
+        if (!is_ready_linear(s, n->in[i], selected) || s->readers[n->in[i]] != 1) return;
+    put_item(s, LS_ITEM_NODE, n->in[0]);
+    put_item(s, LS_ITEM_NODE, n->in[1]);
+    put_item(s, LS_ITEM_NODE, glu);
+}
+
 static bool add_linears(planner *s, bool selected) {
     int begin = s->p->n_items;
-    for (int i = 0; i < (int)s->g->n_nodes; i++) {
-        const ls_node *n = &s->g->nodes[i];
-        if (!s->done[i] && n->op == LS_OP_LINEAR && n->selected == selected && ready(s, n)) put_item(s, LS_ITEM_NODE, i);
-    }
+    for (int i = 0; i < (int)s->g->n_nodes; i++) add_gated(s, i, selected);
+    for (int i = 0; i < (int)s->g->n_nodes; i++)
+        if (is_ready_linear(s, i, selected)) put_item(s, LS_ITEM_NODE, i);
     if (s->p->n_items == begin) return false;
     put_step(s, LS_STEP_LINEAR, begin);
     return true;

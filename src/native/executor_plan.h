@@ -1,7 +1,7 @@
 /* The plan of a graph: in which steps it runs and where its values live.
  *
  * Nodes become items of steps. All row-wise items that are ready run together, row by row, in one step; all matrix
- * products that are ready run together in the next; attention and experts have steps of their own. An item that
+ * products that are ready run together in the next, a gated unit with the two products it reads; attention and experts have steps of their own. An item that
  * quantises a value for the products that read it is row-wise too. Buffers are shared by values that are never alive
  * together, and a row-wise node that is the only reader of its input overwrites it. */
 #ifndef LS_NATIVE_EXECUTOR_PLAN_H

@@ -79,22 +79,44 @@ void ls_native_rows_task(ls_native *x, int step, int task) {
 
 /* ---- Products --------------------------------------------------------------------------------------------------- */
 
+/* Items of a step of products come in units: a product, or two products and the gated unit that reads them. */
+int ls_native_linear_unit(const ls_native *x, const ls_step *s, int item) {
+    bool gated = item + 2 < s->begin + s->count && x->g->nodes[x->plan.item[item + 2].node].op == LS_OP_GLU;
+    return gated ? 3 : 1;
+}
+
+static void product(ls_native *x, int node, int64_t begin, int64_t end, int rows, int thread) {
+    const ls_node *n = &x->g->nodes[node];
+    const ls_packed *w = x->weights.node[node].matrix;
+    ls_linear_out out = {.y = ls_native_value(x, node), .stride = n->cols, .bias = x->weights.node[node].b};
+    x->kernels->linear[x->g->contract][w->kind](w, begin, end, &x->acts[n->in[0]], 0, rows, &out, ls_pool_scratch(x->pool, thread));
+}
+
+static void gated_columns(ls_native *x, int node, int64_t begin, int64_t end, int rows) {
+    const ls_node *n = &x->g->nodes[node];
+    for (int row = 0; row < rows; row++) {
+        int64_t at = row * n->cols + begin;
+        x->ops->glu(ls_native_value(x, node) + at, ls_native_value(x, n->in[0]) + at, ls_native_value(x, n->in[1]) + at, end - begin, n->act);
+    }
+}
+
 void ls_native_linear_task(ls_native *x, int step, int task, int thread) {
     const ls_step *s = &x->plan.step[step];
-    int tiles = x->run[step].tiles;
-    for (int k = s->begin; k < s->begin + s->count; k++) {
-        int node = x->plan.item[k].node;
-        const ls_node *n = &x->g->nodes[node];
-        const ls_packed *w = x->weights.node[node].matrix;
-        int tasks = (int)((w->tiles + tiles - 1) / tiles);
+    int tiles = x->run[step].tiles, rows = ls_native_rows(x, s->selected);
+    for (int k = s->begin, unit; k < s->begin + s->count; k += unit) {
+        const ls_item *it = &x->plan.item[k];
+        int64_t all = x->weights.node[it->node].matrix->tiles;
+        int tasks = (int)((all + tiles - 1) / tiles);
+        unit = ls_native_linear_unit(x, s, k);
         if (task >= tasks) {
             task -= tasks;
             continue;
         }
-        int64_t begin = (int64_t)task * tiles, end = begin + tiles < w->tiles ? begin + tiles : w->tiles;
-        ls_linear_out out = {.y = ls_native_value(x, node), .stride = n->cols, .bias = x->weights.node[node].b};
-        x->kernels->linear[x->g->contract][w->kind](w, begin, end, &x->acts[n->in[0]], 0, ls_native_rows(x, s->selected), &out,
-                                                    ls_pool_scratch(x->pool, thread));
+        int64_t begin = (int64_t)task * tiles, end = begin + tiles < all ? begin + tiles : all, cols = x->g->nodes[it->node].cols;
+        product(x, it->node, begin, end, rows, thread);
+        if (unit == 1) return;
+        product(x, it[1].node, begin, end, rows, thread);
+        gated_columns(x, it[2].node, begin * LS_TILE, end * LS_TILE < cols ? end * LS_TILE : cols, rows);
         return;
     }
 }
