@@ -10,29 +10,33 @@ typedef struct reference {
     ls_executor base;
     const ls_graph *graph;
     ls_executor_options options;
-    size_t elem;              /* bytes of one element: 4, or 8 when evaluating in f64 */
+    size_t elem; /* bytes of one element: 4, or 8 when evaluating in f64 */
     ls_reference_cache cache;
-    int *next;                /* [max_seqs] length of each slot after the pass under way */
-    int32_t *position;        /* [max_rows] of the pass under way */
-    void **values;            /* [n_nodes] outputs of the pass under way, [rows, cols] each, NULL once nobody reads them */
-    size_t *last_reader;      /* [n_nodes] the last node that reads it; n_nodes for the logits, itself when nobody does */
-    size_t work, most_work;   /* bytes of |values| now, and the most there ever were */
+    int *next;           /* [max_seqs] length of each slot after the pass under way */
+    int32_t *position;   /* [max_rows] of the pass under way */
+    void **values;       /* [n_nodes] outputs of the pass under way, [rows, cols] each, NULL once nobody reads them */
+    size_t *last_reader; /* [n_nodes] the last node that reads it; n_nodes for the logits, itself when nobody does */
+    size_t work, most_work; /* bytes of |values| now, and the most there ever were */
 } reference;
 
-/* ---- Before a pass: everything is checked, and memory for keys and values exists -------------------------------- */
+/* ---- Before a pass: everything is checked, and memory for keys and values exists ------------------------------ */
 
 static ls_code check_batch(const reference *x, const ls_batch *b, ls_error *e) {
     if (b->n_rows < 1 || b->n_rows > x->options.max_rows)
         LS_FAIL(e, LS_INVALID_ARGUMENT, "forward pass of %d rows; allowed are 1 to %d", b->n_rows, x->options.max_rows);
-    if (b->n_out < 0 || b->n_out > b->n_rows) LS_FAIL(e, LS_INVALID_ARGUMENT, "%d rows of logits wanted out of %d", b->n_out, b->n_rows);
+    if (b->n_out < 0 || b->n_out > b->n_rows)
+        LS_FAIL(e, LS_INVALID_ARGUMENT, "%d rows of logits wanted out of %d", b->n_out, b->n_rows);
     for (int i = 0; i < b->n_out; i++)
         if (b->out_row[i] < (i ? b->out_row[i - 1] + 1 : 0) || b->out_row[i] >= b->n_rows)
-            LS_FAIL(e, LS_INVALID_ARGUMENT, "output %d wants row %d; rows must ascend within 0 to %d", i, (int)b->out_row[i], b->n_rows - 1);
+            LS_FAIL(e, LS_INVALID_ARGUMENT, "output %d wants row %d; rows must ascend within 0 to %d", i,
+                    (int)b->out_row[i], b->n_rows - 1);
     for (int i = 0; i < b->n_rows; i++) {
         if (b->token[i] < 0 || b->token[i] >= x->graph->vocab)
-            LS_FAIL(e, LS_INVALID_ARGUMENT, "row %d: token %d is outside the vocabulary of %lld", i, (int)b->token[i], (long long)x->graph->vocab);
+            LS_FAIL(e, LS_INVALID_ARGUMENT, "row %d: token %d is outside the vocabulary of %lld", i, (int)b->token[i],
+                    (long long)x->graph->vocab);
         if (b->slot[i] < 0 || b->slot[i] >= x->options.max_seqs)
-            LS_FAIL(e, LS_INVALID_ARGUMENT, "row %d: slot %d does not exist; there are 0 to %d", i, (int)b->slot[i], x->options.max_seqs - 1);
+            LS_FAIL(e, LS_INVALID_ARGUMENT, "row %d: slot %d does not exist; there are 0 to %d", i, (int)b->slot[i],
+                    x->options.max_seqs - 1);
     }
     return LS_OK;
 }
@@ -43,14 +47,16 @@ static ls_code place_rows(reference *x, const ls_batch *b, ls_error *e) {
     for (int i = 0; i < b->n_rows; i++) {
         int position = x->next[b->slot[i]]++;
         if (position >= x->options.context)
-            LS_FAIL(e, LS_OUT_OF_RANGE, "row %d: slot %d is full, its context has %d positions", i, (int)b->slot[i], x->options.context);
+            LS_FAIL(e, LS_OUT_OF_RANGE, "row %d: slot %d is full, its context has %d positions", i, (int)b->slot[i],
+                    x->options.context);
         x->position[i] = position;
     }
-    for (int i = 0; i < b->n_rows; i++) LS_TRY(ls_reference_cache_reserve(&x->cache, b->slot[i], x->next[b->slot[i]], e));
+    for (int i = 0; i < b->n_rows; i++)
+        LS_TRY(ls_reference_cache_reserve(&x->cache, b->slot[i], x->next[b->slot[i]], e));
     return LS_OK;
 }
 
-/* ---- One node -------------------------------------------------------------------------------------------------- */
+/* ---- One node ------------------------------------------------------------------------------------------------- */
 
 static int64_t rows_of(const ls_node *n, const ls_batch *b) { return n->selected ? b->n_out : b->n_rows; }
 
@@ -116,7 +122,8 @@ static ls_code observe(const reference *x, const ls_node *n, const void *values,
 static ls_code run_node(reference *x, const ls_batch *b, size_t i, ls_error *e) {
     const ls_node *n = &x->graph->nodes[i];
     LS_TRY(make_value(x, i, b, e));
-    ls_reference_args a = {.graph = x->graph, .node = n, .out = x->values[i], .rows = rows_of(n, b), .batch = b, .position = x->position};
+    ls_reference_args a =
+        {.graph = x->graph, .node = n, .out = x->values[i], .rows = rows_of(n, b), .batch = b, .position = x->position};
     for (int j = 0; j < n->n_in; j++) {
         a.in[j] = x->values[n->in[j]];
         a.in_cols[j] = x->graph->nodes[n->in[j]].cols;
@@ -132,7 +139,7 @@ static ls_code run_node(reference *x, const ls_batch *b, size_t i, ls_error *e) 
     return LS_OK;
 }
 
-/* ---- The executor's interface ----------------------------------------------------------------------------------- */
+/* ---- The executor's interface --------------------------------------------------------------------------------- */
 
 static ls_code run_nodes(reference *x, const ls_batch *b, float *logits, ls_error *e) {
     size_t last = x->graph->n_nodes - 1;
@@ -185,10 +192,11 @@ static void destroy(ls_executor *base) {
     ls_free(x);
 }
 
-/* ---- Creation --------------------------------------------------------------------------------------------------- */
+/* ---- Creation ------------------------------------------------------------------------------------------------- */
 
 static ls_code check_options(const ls_executor_options *o, ls_error *e) {
-    if (o->max_seqs < 1 || o->max_seqs > LS_MAX_SLOTS) LS_FAIL(e, LS_INVALID_ARGUMENT, "%d slots; allowed are 1 to %d", o->max_seqs, LS_MAX_SLOTS);
+    if (o->max_seqs < 1 || o->max_seqs > LS_MAX_SLOTS)
+        LS_FAIL(e, LS_INVALID_ARGUMENT, "%d slots; allowed are 1 to %d", o->max_seqs, LS_MAX_SLOTS);
     if (o->context < 1 || o->context > LS_MAX_CONTEXT)
         LS_FAIL(e, LS_INVALID_ARGUMENT, "context of %d positions; allowed are 1 to %d", o->context, LS_MAX_CONTEXT);
     if (o->max_rows < 1 || o->max_rows > LS_MAX_CHUNK)
@@ -216,7 +224,12 @@ ls_code ls_reference_create(ls_executor **out, const ls_graph *g, const ls_execu
     LS_TRY(ls_reference_check_graph(g, o, e));
     reference *x;
     LS_TRY(ls_calloc(&x, 1, sizeof *x, "reference executor", e));
-    x->base = (ls_executor){.name = "reference", .forward = forward, .length = length_of, .truncate = truncate_slot, .memory = memory_of, .destroy = destroy};
+    x->base = (ls_executor){.name = "reference",
+                            .forward = forward,
+                            .length = length_of,
+                            .truncate = truncate_slot,
+                            .memory = memory_of,
+                            .destroy = destroy};
     x->graph = g;
     x->options = *o;
     x->elem = o->f64 ? sizeof(double) : sizeof(float);

@@ -11,11 +11,11 @@ typedef struct ls_reference_args {
     const ls_node *node;
     const void *in[LS_MAX_INPUTS]; /* [rows, cols of the input] */
     int64_t in_cols[LS_MAX_INPUTS];
-    void *out;                     /* [rows, node->cols] */
-    int64_t rows;                  /* at least 1: T, or R after row selection */
+    void *out;    /* [rows, node->cols] */
+    int64_t rows; /* at least 1: T, or R after row selection */
     const ls_batch *batch;
-    const int32_t *position;       /* [T] absolute positions of the pass's rows */
-    void *const *k, *const *v;     /* ATTENTION: per slot, the layer's cache rows [position + 1 or more, kv_heads * head_dim] */
+    const int32_t *position; /* [T] absolute positions of the pass's rows */
+    void *const *k, *const *v; /* ATTENTION: per slot, the layer's cache rows [positions, kv_heads * head_dim] */
 } ls_reference_args;
 
 typedef ls_code (*ls_reference_run)(const ls_reference_args *a, ls_error *e);
@@ -24,7 +24,7 @@ ls_code ls_reference_run_f32(const ls_reference_args *a, ls_error *e);
 ls_code ls_reference_run_f64(const ls_reference_args *a, ls_error *e);
 ls_code ls_reference_run_exact(const ls_reference_args *a, ls_error *e);
 
-/* Checks |g| and all its weights; reports progress. INVALID_ARGUMENT or UNIMPLEMENTED naming the node and the tensor. */
+/* Checks |g| and all its weights; reports progress. INVALID_ARGUMENT or UNIMPLEMENTED naming node and tensor. */
 ls_code ls_reference_check_graph(const ls_graph *g, const ls_executor_options *o, ls_error *e);
 
 #endif

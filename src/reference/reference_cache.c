@@ -5,9 +5,12 @@
 
 enum { FIRST_CAPACITY = 64 }; /* positions of a slot's first allocation; doubled from there */
 
-static size_t cell(const ls_reference_cache *c, int layer, int slot) { return (size_t)layer * (size_t)c->slots + (size_t)slot; }
+static size_t cell(const ls_reference_cache *c, int layer, int slot) {
+    return (size_t)layer * (size_t)c->slots + (size_t)slot;
+}
 
-ls_code ls_reference_cache_init(ls_reference_cache *c, const ls_graph *g, int slots, int context, size_t elem, ls_error *e) {
+ls_code ls_reference_cache_init(ls_reference_cache *c, const ls_graph *g, int slots, int context, size_t elem,
+                                ls_error *e) {
     *c = (ls_reference_cache){.layers = g->n_caches, .slots = slots, .context = context, .elem = elem};
     size_t cells = (size_t)c->layers * (size_t)slots;
     LS_TRY(ls_calloc(&c->cols, (size_t)c->layers, sizeof *c->cols, "cache layers", e));
@@ -16,7 +19,8 @@ ls_code ls_reference_cache_init(ls_reference_cache *c, const ls_graph *g, int sl
     LS_TRY(ls_calloc(&c->length, (size_t)slots, sizeof *c->length, "slots", e));
     LS_TRY(ls_calloc(&c->capacity, (size_t)slots, sizeof *c->capacity, "slots", e));
     for (size_t i = 0; i < g->n_nodes; i++)
-        if (g->nodes[i].op == LS_OP_ATTENTION) c->cols[g->nodes[i].layer] = (size_t)g->nodes[i].kv_heads * (size_t)g->nodes[i].head_dim;
+        if (g->nodes[i].op == LS_OP_ATTENTION)
+            c->cols[g->nodes[i].layer] = (size_t)g->nodes[i].kv_heads * (size_t)g->nodes[i].head_dim;
     return LS_OK;
 }
 
@@ -41,7 +45,8 @@ void ls_reference_cache_deinit(ls_reference_cache *c) {
 
 static ls_code grow(const ls_reference_cache *c, void **rows, int capacity, size_t cols, ls_error *e) {
     size_t bytes;
-    if (!ls_size_mul(cols, c->elem, &bytes)) LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "cache rows of %zu columns are too large", cols);
+    if (!ls_size_mul(cols, c->elem, &bytes))
+        LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "cache rows of %zu columns are too large", cols);
     return ls_realloc(rows, (size_t)capacity, bytes, "key and value cache", e);
 }
 

@@ -13,7 +13,8 @@ typedef struct ls_reference_cache {
 } ls_reference_cache;
 
 /* Zero |c| first. Takes the layers' sizes from the attention nodes of |g|. Deinit also after a failure. */
-ls_code ls_reference_cache_init(ls_reference_cache *c, const ls_graph *g, int slots, int context, size_t elem, ls_error *e);
+ls_code ls_reference_cache_init(ls_reference_cache *c, const ls_graph *g, int slots, int context, size_t elem,
+                                ls_error *e);
 void ls_reference_cache_deinit(ls_reference_cache *c);
 
 /* Makes memory for |positions| <= context positions of |slot| in every layer. RESOURCE_EXHAUSTED: nothing is lost. */

@@ -12,12 +12,12 @@ static inline bool is_near(float got, double want, bool wide, double size, int t
     return fabs((double)got - want) <= bound;
 }
 
-#define assert_near(got, want, wide, size, terms)                                                             \
-    do {                                                                                                      \
-        double want_ = (want);                                                                                \
-        float got_ = (got);                                                                                   \
-        if (!is_near(got_, want_, (wide), (size), (terms)))                                                   \
-            fail_msg("%s: got %.9g, want %.17g (%s)", #got, (double)got_, want_, (wide) ? "f64" : "f32");     \
+#define assert_near(got, want, wide, size, terms) \
+    do { \
+        double want_ = (want); \
+        float got_ = (got); \
+        if (!is_near(got_, want_, (wide), (size), (terms))) \
+            fail_msg("%s: got %.9g, want %.17g (%s)", #got, (double)got_, want_, (wide) ? "f64" : "f32"); \
     } while (0)
 
 #endif

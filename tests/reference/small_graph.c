@@ -28,7 +28,13 @@ const ls_param *small_param(const char *name, int64_t rows, int64_t cols, const 
     for (size_t i = 0; i < count; i++) data[i] = values ? values[i] : small_random();
     n_numbers += count;
     ls_tensor *t = &pool[n_params].tensor;
-    *t = (ls_tensor){.name = name, .dtype = "F32", .format = LS_F32, .rank = 2, .shape = {rows, cols}, .data = data, .bytes = count * sizeof *data};
+    *t = (ls_tensor){.name = name,
+                     .dtype = "F32",
+                     .format = LS_F32,
+                     .rank = 2,
+                     .shape = {rows, cols},
+                     .data = data,
+                     .bytes = count * sizeof *data};
     pool[n_params].param = (ls_param){.name = name, .tensor = t, .rows = rows, .cols = cols};
     return &pool[n_params++].param;
 }

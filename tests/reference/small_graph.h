@@ -1,7 +1,8 @@
 /* Graphs of a few nodes on tables of test numbers, run by the reference executor with every node's output kept.
  *
- * A test begins with an embedding "x" of SMALL_VOCAB rows, adds the nodes it is about, and ends with the value to look at;
- * the harness appends row selection and a matrix to logits. All memory is static: one small graph exists at a time. */
+ * A test begins with an embedding "x" of SMALL_VOCAB rows, adds the nodes it is about, and ends with the value to look
+ * at; the harness appends row selection and a matrix to logits. All memory is static: one small graph exists at a time.
+ */
 #ifndef LS_TESTS_SMALL_GRAPH_H
 #define LS_TESTS_SMALL_GRAPH_H
 
@@ -24,7 +25,8 @@ typedef struct small_graph {
     int n_outputs;
 } small_graph;
 
-/* A matrix [rows, cols] of |values|, or of numbers in (-1, 1) when NULL; rows 1: a vector. Lives until the next small_begin. */
+/* A matrix [rows, cols] of |values|, or of numbers in (-1, 1) when NULL; rows 1: a vector. Lives until the next
+ * small_begin. */
 const ls_param *small_param(const char *name, int64_t rows, int64_t cols, const float *values);
 /* The numbers of a parameter made above. */
 const float *small_numbers(const ls_param *p);

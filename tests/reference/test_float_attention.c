@@ -15,7 +15,8 @@ static void build(small_graph *s, const ls_attention_spec *spec) {
     int q, k, v, y, kv = spec->kv_heads * spec->head_dim;
     assert_ok(small_begin(s, LS_CONTRACT_FLOAT, C, NULL, &e));
     for (int t = 0; t < T; t++) tokens[t] = (t * 7 + t / 5) % SMALL_VOCAB;
-    assert_ok(ls_add_linear(s->g, &q, s->value, small_param("wq", spec->heads * spec->head_dim, C, NULL), NULL, "q", &e));
+    assert_ok(
+        ls_add_linear(s->g, &q, s->value, small_param("wq", spec->heads * spec->head_dim, C, NULL), NULL, "q", &e));
     assert_ok(ls_add_linear(s->g, &k, s->value, small_param("wk", kv, C, NULL), NULL, "k", &e));
     assert_ok(ls_add_linear(s->g, &v, s->value, small_param("wv", kv, C, NULL), NULL, "v", &e));
     assert_ok(ls_add_attention(s->g, &y, q, k, v, spec, "y", &e));
@@ -36,7 +37,8 @@ static double formula(const small_graph *s, const ls_attention_spec *spec, int t
     double sum = 0, mean = 0;
     for (int j = 0; j < T; j++) {
         double z = 0;
-        for (int i = 0; i < dim; i++) z += (double)q[(t * spec->heads + h) * dim + i] * (double)k[j * width + g * dim + i];
+        for (int i = 0; i < dim; i++)
+            z += (double)q[(t * spec->heads + h) * dim + i] * (double)k[j * width + g * dim + i];
         z *= (double)spec->scale;
         if (spec->softcap != 0) z = (double)spec->softcap * tanh(z / (double)spec->softcap);
         double w = j <= t && (!spec->window || t - j < spec->window) ? exp(z) : 0;
@@ -65,8 +67,13 @@ static void matches_the_formula(void **state) {
         for (int kv_heads = 1; kv_heads <= HEADS; kv_heads *= 2)
             for (int window = 0; window <= T + 1; window = window < 3 ? window + 1 : 3 * window - 1)
                 for (int cap = 0; cap < 2; cap++)
-                    check((ls_attention_spec){.heads = HEADS, .kv_heads = kv_heads, .head_dim = DIM, .window = window, .scale = 0.6f,
-                                              .softcap = cap ? 1.5f : 0}, wide);
+                    check((ls_attention_spec){.heads = HEADS,
+                                              .kv_heads = kv_heads,
+                                              .head_dim = DIM,
+                                              .window = window,
+                                              .scale = 0.6f,
+                                              .softcap = cap ? 1.5f : 0},
+                          wide);
 }
 
 /* y of a graph with |spec|, copied out. */
@@ -103,11 +110,13 @@ static void window_of_one_gives_the_value(void **state) {
     run(&s, false);
     const float *y = small_output_of(&s, "y"), *v = small_output_of(&s, "v");
     for (int t = 0; t < T; t++)
-        for (int h = 0; h < HEADS; h++) assert_memory_equal(y + (t * HEADS + h) * DIM, v + (t * 2 + h / 2) * DIM, DIM * sizeof *y);
+        for (int h = 0; h < HEADS; h++)
+            assert_memory_equal(y + (t * HEADS + h) * DIM, v + (t * 2 + h / 2) * DIM, DIM * sizeof *y);
     small_destroy(&s);
 }
 
-/* Grouped heads equal as many key heads, each group's copied by a matrix of zeros and ones (whose products are exact). */
+/* Grouped heads equal as many key heads, each group's copied by a matrix of zeros and ones (whose products are exact).
+ */
 static void grouped_heads_are_repeated_heads(void **state) {
     (void)state;
     static float copy[C * 2 * DIM];
@@ -144,7 +153,9 @@ static void equal_scores_give_the_mean(void **state) {
     for (int t = 0; t < T; t++) tokens[t] = t % 4;
     assert_ok(ls_add_slice(s.g, &q, s.value, 0, 2, "q", &e));
     assert_ok(ls_add_slice(s.g, &v, s.value, 2, 2, "v", &e));
-    assert_ok(ls_add_attention(s.g, &y, q, q, v, &(ls_attention_spec){.heads = 1, .kv_heads = 1, .head_dim = 2, .window = 4, .scale = 1}, "y", &e));
+    assert_ok(ls_add_attention(s.g, &y, q, q, v,
+                               &(ls_attention_spec){.heads = 1, .kv_heads = 1, .head_dim = 2, .window = 4, .scale = 1},
+                               "y", &e));
     run(&s, false);
     for (int t = 3; t < T; t++) {
         assert_true(small_output_of(&s, "y")[2 * t] == 1.5f);
@@ -161,13 +172,17 @@ static void operations_keep_their_order(void **state) {
     spec.window = 2;
     build(&s, &spec);
     run(&s, false);
-    const float *q = small_output_of(&s, "q"), *k = small_output_of(&s, "k"), *v = small_output_of(&s, "v"), *y = small_output_of(&s, "y");
+    const float *q = small_output_of(&s, "q"), *k = small_output_of(&s, "k"), *v = small_output_of(&s, "v"),
+                *y = small_output_of(&s, "y");
     for (int t = 1; t < T; t++)
         for (int h = 0; h < HEADS; h++) {
-            const float *a = q + (t * HEADS + h) * DIM, *b = k + ((t - 1) * 2 + h / 2) * DIM, *c = b + 2 * DIM, *u = v + (b - k), *w = v + (c - k);
-            float x = ((a[0] * b[0] + a[1] * b[1]) + a[2] * b[2]) * spec.scale, z = ((a[0] * c[0] + a[1] * c[1]) + a[2] * c[2]) * spec.scale;
+            const float *a = q + (t * HEADS + h) * DIM, *b = k + ((t - 1) * 2 + h / 2) * DIM, *c = b + 2 * DIM,
+                        *u = v + (b - k), *w = v + (c - k);
+            float x = ((a[0] * b[0] + a[1] * b[1]) + a[2] * b[2]) * spec.scale,
+                  z = ((a[0] * c[0] + a[1] * c[1]) + a[2] * c[2]) * spec.scale;
             float max = fmaxf(x, z), ex = expf(x - max), ez = expf(z - max), sum = ex + ez;
-            for (int d = 0; d < DIM; d++) assert_true(y[(t * HEADS + h) * DIM + d] == ex / sum * u[d] + ez / sum * w[d]);
+            for (int d = 0; d < DIM; d++)
+                assert_true(y[(t * HEADS + h) * DIM + d] == ex / sum * u[d] + ez / sum * w[d]);
         }
     small_destroy(&s);
 }
@@ -185,7 +200,8 @@ static void large_scores_do_not_overflow(void **state) {
         for (int t = 0; t < T; t++) tokens[t] = t < SMALL_VOCAB ? t : SMALL_VOCAB - 1;
         assert_ok(ls_add_slice(s.g, &q, s.value, 0, 1, "q", &e));
         assert_ok(ls_add_slice(s.g, &v, s.value, 1, 1, "v", &e));
-        assert_ok(ls_add_attention(s.g, &y, q, q, v, &(ls_attention_spec){.heads = 1, .kv_heads = 1, .head_dim = 1, .scale = 1}, "y", &e));
+        assert_ok(ls_add_attention(
+            s.g, &y, q, q, v, &(ls_attention_spec){.heads = 1, .kv_heads = 1, .head_dim = 1, .scale = 1}, "y", &e));
         run(&s, wide);
         for (int t = 12; t < T; t++) assert_true(fabsf(small_output_of(&s, "y")[t] - (float)tokens[t]) < 1e-4f);
         small_destroy(&s);
@@ -194,12 +210,9 @@ static void large_scores_do_not_overflow(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(matches_the_formula),
-        cmocka_unit_test(window_of_all_positions_is_no_window),
-        cmocka_unit_test(window_of_one_gives_the_value),
-        cmocka_unit_test(grouped_heads_are_repeated_heads),
-        cmocka_unit_test(equal_scores_give_the_mean),
-        cmocka_unit_test(operations_keep_their_order),
+        cmocka_unit_test(matches_the_formula),           cmocka_unit_test(window_of_all_positions_is_no_window),
+        cmocka_unit_test(window_of_one_gives_the_value), cmocka_unit_test(grouped_heads_are_repeated_heads),
+        cmocka_unit_test(equal_scores_give_the_mean),    cmocka_unit_test(operations_keep_their_order),
         cmocka_unit_test(large_scores_do_not_overflow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-/* The reference executor around its operators: splits and mixes of rows do not change bits, wrong batches are refused by
- * name before anything changes, and every failed allocation leaves the slots as they were. */
+/* The reference executor around its operators: splits and mixes of rows do not change bits, wrong batches are refused
+ * by name before anything changes, and every failed allocation leaves the slots as they were. */
 #include "test.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@ enum { C = 8, T = 100 };
 static int32_t tokens[2][T];
 static float whole[2][T * SMALL_VOCAB]; /* logits of tokens[i] alone, in one pass */
 
-/* ---- Allocations that fail: the linker sends the allocator's calls here ------------------------------------------- */
+/* ---- Allocations that fail: the linker sends the allocator's calls here --------------------------------------- */
 
 void *__real_malloc(size_t n);
 void *__real_calloc(size_t n, size_t size);
@@ -28,7 +28,7 @@ void *__wrap_malloc(size_t n) { return admit() ? __real_malloc(n) : NULL; }
 void *__wrap_calloc(size_t n, size_t size) { return admit() ? __real_calloc(n, size) : NULL; }
 void *__wrap_realloc(void *p, size_t n) { return admit() ? __real_realloc(p, n) : NULL; }
 
-/* ---- A block with attention ------------------------------------------------------------------------------------------ */
+/* ---- A block with attention ----------------------------------------------------------------------------------- */
 
 static int build(small_graph *s, ls_contract contract) {
     ls_error e = {0};
@@ -42,7 +42,8 @@ static int build(small_graph *s, ls_contract contract) {
     assert_ok(ls_add_linear(s->g, &v, n, small_param("v", 4, C, NULL), NULL, "v", &e));
     assert_ok(ls_add_rope(s->g, &q, q, 2, 4, rope, "q_rope", &e));
     assert_ok(ls_add_rope(s->g, &k, k, 1, 4, rope, "k_rope", &e));
-    assert_ok(ls_add_attention(s->g, &v, q, k, v, &(ls_attention_spec){.heads = 2, .kv_heads = 1, .head_dim = 4, .scale = 0.5f}, "attn", &e));
+    assert_ok(ls_add_attention(
+        s->g, &v, q, k, v, &(ls_attention_spec){.heads = 2, .kv_heads = 1, .head_dim = 4, .scale = 0.5f}, "attn", &e));
     assert_ok(ls_add_add(s->g, &v, v, s->value, "add", &e));
     return v;
 }
@@ -71,7 +72,7 @@ static void assert_row(const float *logits, int sequence, int position) {
         fail_msg("sequence %d, position %d: logits differ from those of the whole prompt", sequence, position);
 }
 
-/* ---- Splits and mixes -------------------------------------------------------------------------------------------------- */
+/* ---- Splits and mixes ----------------------------------------------------------------------------------------- */
 
 static void chunks_equal_the_whole(void **state) {
     (void)state;
@@ -173,12 +174,13 @@ static void outputs_are_freed_early(void **state) {
     open_executor(&s, false);
     assert_ok(small_pass(&s, tokens[0], T, 0, NULL, &e));
     s.x->memory(s.x, &weights, &kv, &work);
-    for (size_t i = 0; i < s.g->n_nodes; i++) all += s.g->nodes[i].selected ? 0 : T * (size_t)s.g->nodes[i].cols * sizeof(float);
+    for (size_t i = 0; i < s.g->n_nodes; i++)
+        all += s.g->nodes[i].selected ? 0 : T * (size_t)s.g->nodes[i].cols * sizeof(float);
     assert_true(work > 0 && work < all * 3 / 4);
     small_destroy(&s);
 }
 
-/* ---- The observer --------------------------------------------------------------------------------------------------------- */
+/* ---- The observer --------------------------------------------------------------------------------------------- */
 
 static void observer_sees_every_node(void **state) {
     (void)state;
@@ -201,7 +203,7 @@ static void observer_sees_every_node(void **state) {
         }
 }
 
-/* ---- Refusals ------------------------------------------------------------------------------------------------------------- */
+/* ---- Refusals ------------------------------------------------------------------------------------------------- */
 
 static void wrong_batches_change_nothing(void **state) {
     (void)state;
@@ -213,12 +215,12 @@ static void wrong_batches_change_nothing(void **state) {
     logits[0] = before;
     int32_t token[SMALL_MAX_ROWS + 1] = {0}, slot[SMALL_MAX_ROWS + 1] = {0}, rows[SMALL_MAX_ROWS + 1] = {0, 1, 2};
     ls_batch b = {.n_rows = 0, .token = token, .slot = slot, .n_out = 1, .out_row = rows};
-#define REFUSES(code, text)                                     \
-    do {                                                        \
+#define REFUSES(code, text) \
+    do { \
         assert_error(small_batch(&s, &b, logits, &e), code, text); \
-        assert_int_equal(s.x->length(s.x, 0), 60);              \
-        assert_int_equal(s.x->length(s.x, 1), 0);               \
-        assert_true(logits[0] == before);                       \
+        assert_int_equal(s.x->length(s.x, 0), 60); \
+        assert_int_equal(s.x->length(s.x, 1), 0); \
+        assert_true(logits[0] == before); \
     } while (0)
     REFUSES(LS_INVALID_ARGUMENT, "0 rows; allowed are 1 to 128");
     b.n_rows = SMALL_MAX_ROWS + 1;
@@ -258,7 +260,8 @@ static void full_slots_are_refused(void **state) {
     assert_ok(small_end(&s, build(&s, LS_CONTRACT_FLOAT), &o, &e));
     float logits[SMALL_MAX_ROWS * SMALL_VOCAB];
     assert_ok(small_pass(&s, tokens[0], 60, 0, logits, &e));
-    assert_error(small_pass(&s, tokens[0] + 60, 11, 0, logits, &e), LS_OUT_OF_RANGE, "row 10: slot 0 is full, its context has 70 positions");
+    assert_error(small_pass(&s, tokens[0] + 60, 11, 0, logits, &e), LS_OUT_OF_RANGE,
+                 "row 10: slot 0 is full, its context has 70 positions");
     assert_int_equal(s.x->length(s.x, 0), 60);
     assert_ok(small_pass(&s, tokens[0] + 60, 10, 0, logits, &e));
     for (int t = 0; t < 10; t++) assert_row(logits + t * SMALL_VOCAB, 0, 60 + t);
@@ -283,7 +286,8 @@ static void wrong_options_are_refused(void **state) {
     o.max_rows = -5;
     assert_error(ls_reference_create(&x, s.g, &o, &e), LS_INVALID_ARGUMENT, "-5 rows");
     small_destroy(&s);
-    assert_error(small_end(&s, build(&s, LS_CONTRACT_EXACT16), &(ls_executor_options){.max_seqs = 1, .context = 8, .max_rows = 8, .f64 = true}, &e),
+    assert_error(small_end(&s, build(&s, LS_CONTRACT_EXACT16),
+                           &(ls_executor_options){.max_seqs = 1, .context = 8, .max_rows = 8, .f64 = true}, &e),
                  LS_INVALID_ARGUMENT, "f64 evaluation needs the float contract; node \"x\" has exact16");
     small_destroy(&s);
 }
@@ -303,7 +307,8 @@ static void refuse_weight(const ls_param *w, ls_code code, const char *text) {
 static void unusable_weights_are_named(void **state) {
     (void)state;
     static float bad[2 * C];
-    ls_tensor t = {.name = "w", .dtype = "F32", .format = LS_F32, .rank = 2, .shape = {2, C}, .data = bad, .bytes = sizeof bad};
+    ls_tensor t =
+        {.name = "w", .dtype = "F32", .format = LS_F32, .rank = 2, .shape = {2, C}, .data = bad, .bytes = sizeof bad};
     ls_param p = {"w", &t, 0, 2, C};
     memset(bad + C + 3, 0xFF, sizeof *bad);
     refuse_weight(&p, LS_INVALID_ARGUMENT, "\"w\"");
@@ -315,7 +320,13 @@ static void unusable_weights_are_named(void **state) {
     p.row_begin = 0;
     t.data = NULL;
     refuse_weight(&p, LS_INVALID_ARGUMENT, "\"w\"");
-    t = (ls_tensor){.name = "w", .dtype = "F8_E4M3", .format = LS_OTHER, .rank = 2, .shape = {2, C}, .data = bad, .bytes = 2 * C};
+    t = (ls_tensor){.name = "w",
+                    .dtype = "F8_E4M3",
+                    .format = LS_OTHER,
+                    .rank = 2,
+                    .shape = {2, C},
+                    .data = bad,
+                    .bytes = 2 * C};
     refuse_weight(&p, LS_UNIMPLEMENTED, "F8_E4M3");
 }
 
@@ -338,11 +349,12 @@ static void graphs_without_logits_are_refused(void **state) {
     const ls_param *wide = small_param("wide", SMALL_VOCAB + 1, C, NULL);
     assert_ok(ls_add_linear(s.g, &v, v, wide, NULL, "logits", &e));
     s.g->vocab = SMALL_VOCAB + 1;
-    assert_error(ls_reference_create(&x, s.g, &o, &e), LS_INVALID_ARGUMENT, "table \"table\" has 32 rows for a vocabulary of 33");
+    assert_error(ls_reference_create(&x, s.g, &o, &e), LS_INVALID_ARGUMENT,
+                 "table \"table\" has 32 rows for a vocabulary of 33");
     small_destroy(&s);
 }
 
-/* ---- Memory that runs out ------------------------------------------------------------------------------------------------- */
+/* ---- Memory that runs out ------------------------------------------------------------------------------------- */
 
 /* Creation with the n-th allocation failing, n = 0, 1, ... until it succeeds. */
 static void creation_survives_failed_allocations(void **state) {
@@ -377,7 +389,8 @@ static void passes_survive_failed_allocations(void **state) {
     for (int i = 0; i < T; i++) rows[i] = i;
     open_executor(&s, false);
     assert_ok(ls_reference_create(&x, s.g, &o, &e)); /* without an observer */
-    ls_batch first = {.n_rows = 50, .token = tokens[0], .slot = slot}, second = {.n_rows = 50, .token = tokens[0] + 50, .slot = slot, .n_out = 50, .out_row = rows};
+    ls_batch first = {.n_rows = 50, .token = tokens[0], .slot = slot},
+             second = {.n_rows = 50, .token = tokens[0] + 50, .slot = slot, .n_out = 50, .out_row = rows};
     assert_ok(x->forward(x, &first, NULL, &e));
     int n = 0;
     for (ls_code rc = LS_RESOURCE_EXHAUSTED; rc; n++) {

@@ -1,5 +1,6 @@
-/* Every fixture under the float contract on the reference executor against transformers: f64 logits, f32 logits within the
- * error that transformers' own f32 has, 64 greedy tokens; and a prompt in chunks gives the bits of the whole prompt. */
+/* Every fixture under the float contract on the reference executor against transformers: f64 logits, f32 logits within
+ * the error that transformers' own f32 has, 64 greedy tokens; and a prompt in chunks gives the bits of the whole
+ * prompt. */
 #include "test.h"
 
 #include <math.h>
@@ -18,7 +19,8 @@ static ls_code run(result *r, const fixture *f, bool f64, int chunk, ls_error *e
     LS_TRY(ls_reference_create(&x, f->graph, &o, e));
     ls_code rc = ls_calloc(&r->logits, (size_t)f->n_prompt * (size_t)f->vocab, sizeof *r->logits, "logits", e);
     if (!rc) rc = fixture_prefill(x, f->prompt, f->n_prompt, 0, chunk, f->vocab, r->logits, e);
-    if (!rc) rc = fixture_greedy(x, 0, f->vocab, r->logits + (size_t)(f->n_prompt - 1) * (size_t)f->vocab, 64, r->greedy, e);
+    if (!rc)
+        rc = fixture_greedy(x, 0, f->vocab, r->logits + (size_t)(f->n_prompt - 1) * (size_t)f->vocab, 64, r->greedy, e);
     x->destroy(x);
     return rc;
 }
@@ -31,13 +33,15 @@ static double rms_error(const float *got, const double *want, size_t n) {
 
 static void check_tokens(const char *name, const char *type, const int32_t *got, const int32_t *want) {
     for (int i = 0; i < 64; i++)
-        if (got[i] != want[i]) fail_msg("%s: %s token %d is %d, transformers gives %d", name, type, i, (int)got[i], (int)want[i]);
+        if (got[i] != want[i])
+            fail_msg("%s: %s token %d is %d, transformers gives %d", name, type, i, (int)got[i], (int)want[i]);
 }
 
 /* The f64 bound is not rounding of the logits to f32 alone: a graph holds scales and epsilons as f32. */
 static void check_errors(const fixture *f, const float *narrow, const float *wide) {
     size_t n = (size_t)f->n_prompt * (size_t)f->vocab;
-    double f64 = rms_error(wide, f->logits_f64, n), f32 = rms_error(narrow, f->logits_f64, n), torch = rms_error(f->logits, f->logits_f64, n);
+    double f64 = rms_error(wide, f->logits_f64, n), f32 = rms_error(narrow, f->logits_f64, n),
+           torch = rms_error(f->logits, f->logits_f64, n);
     print_message("%-20s rms error f64 %.2g, f32 %.2g, transformers f32 %.2g\n", f->name, f64, f32, torch);
     assert_true(f64 <= torch / 5);
     assert_true(f32 <= 2 * torch);

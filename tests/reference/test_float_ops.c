@@ -24,9 +24,11 @@ static const float *run(small_graph *s, int v, bool wide) {
     return small_output_of(s, s->g->nodes[v].name);
 }
 
-static const float *input(const small_graph *s, int t) { return s->table + (int64_t)tokens[t] * s->g->nodes[s->value].cols; }
+static const float *input(const small_graph *s, int t) {
+    return s->table + (int64_t)tokens[t] * s->g->nodes[s->value].cols;
+}
 
-/* ---- Embedding and linear ---------------------------------------------------------------------------------------- */
+/* ---- Embedding and linear ------------------------------------------------------------------------------------- */
 
 static void embedding_rows_times_scale(void **state) {
     (void)state;
@@ -101,14 +103,25 @@ static void linear_reads_rows_of_a_stacked_tensor(void **state) {
     small_destroy(&s);
 }
 
-/* One row of 32 four-bit weights, all 15, with f16 scale 1 + 2^-10 and bias 2^-8: the weight needs 13 bits, two more than
- * an f16 has. */
+/* One row of 32 four-bit weights, all 15, with f16 scale 1 + 2^-10 and bias 2^-8: the weight needs 13 bits, two more
+ * than an f16 has. */
 static void mlx_weights_are_scaled_in_f32(void **state) {
     (void)state;
     static const uint32_t words[4] = {0xFFFFFFFFu, 0xFFFFFFFFu, 0xFFFFFFFFu, 0xFFFFFFFFu};
     static const uint16_t scale = 0x3C01, bias = 0x1C00;
-    const ls_tensor t = {.name = "mlx", .dtype = "U32", .format = LS_MLX_AFFINE, .rank = 2, .shape = {1, 32}, .data = words, .bytes = sizeof words,
-                         .mlx_bits = 4, .mlx_group = 32, .scale_format = LS_F16, .scales = &scale, .biases = &bias, .scale_bytes = 2};
+    const ls_tensor t = {.name = "mlx",
+                         .dtype = "U32",
+                         .format = LS_MLX_AFFINE,
+                         .rank = 2,
+                         .shape = {1, 32},
+                         .data = words,
+                         .bytes = sizeof words,
+                         .mlx_bits = 4,
+                         .mlx_group = 32,
+                         .scale_format = LS_F16,
+                         .scales = &scale,
+                         .biases = &bias,
+                         .scale_bytes = 2};
     const ls_param w = {"mlx", &t, 0, 1, 32};
     float table[SMALL_VOCAB * 32] = {0};
     for (int i = 0; i < SMALL_VOCAB; i++) table[i * 32 + 5] = 1;
@@ -121,7 +134,7 @@ static void mlx_weights_are_scaled_in_f32(void **state) {
     small_destroy(&s);
 }
 
-/* ---- Norms ----------------------------------------------------------------------------------------------------------- */
+/* ---- Norms ---------------------------------------------------------------------------------------------------- */
 
 static void rms_norm_of_known_rows(void **state) {
     (void)state;
@@ -133,7 +146,8 @@ static void rms_norm_of_known_rows(void **state) {
     int plain, weighted, plus_one;
     begin(&s, 4, table);
     const ls_param *p = small_param("w", 1, 4, w);
-    assert_ok(ls_add_rms_norm(s.g, &plain, s.value, NULL, 0x1p-100f, 0, 0, "plain", &e)); /* mean square 25/4, root 5/2 */
+    assert_ok(
+        ls_add_rms_norm(s.g, &plain, s.value, NULL, 0x1p-100f, 0, 0, "plain", &e)); /* mean square 25/4, root 5/2 */
     assert_ok(ls_add_rms_norm(s.g, &weighted, s.value, p, 0x1p-100f, 0, 0, "weighted", &e));
     assert_ok(ls_add_rms_norm(s.g, &plus_one, s.value, p, 0x1p-100f, 1, 0, "plus_one", &e));
     run(&s, plus_one, true);
@@ -150,7 +164,8 @@ static void check_grouped_norm(int kind, int64_t w_len, int64_t b_len, bool wide
     int v;
     const float eps = 1e-3f;
     begin(&s, C, NULL);
-    const ls_param *w = w_len ? small_param("w", 1, w_len, NULL) : NULL, *b = b_len ? small_param("b", 1, b_len, NULL) : NULL;
+    const ls_param *w = w_len ? small_param("w", 1, w_len, NULL) : NULL,
+                   *b = b_len ? small_param("b", 1, b_len, NULL) : NULL;
     if (kind) assert_ok(ls_add_layer_norm(s.g, &v, s.value, w, b, eps, 4, "y", &e));
     else assert_ok(ls_add_rms_norm(s.g, &v, s.value, w, eps, 1, 4, "y", &e));
     const float *y = run(&s, v, wide);
@@ -197,7 +212,7 @@ static void rms_norm_does_not_see_scale(void **state) {
     small_destroy(&s);
 }
 
-/* ---- Rotary embedding ------------------------------------------------------------------------------------------------ */
+/* ---- Rotary embedding ----------------------------------------------------------------------------------------- */
 
 static const double frequencies[3] = {1.0, 0.25, 0x1.9p-6};
 
@@ -219,12 +234,14 @@ static void rope_turns_pairs(void **state) {
         for (int interleaved = 0; interleaved < 2; interleaved++)
             for (int rot = 2; rot <= 6; rot += 2) {
                 small_graph s;
-                const float *y = run_rope(&s, (ls_rope){.rot_dim = rot, .interleaved = interleaved, .amplitude = 1.25f}, wide);
+                const float *y =
+                    run_rope(&s, (ls_rope){.rot_dim = rot, .interleaved = interleaved, .amplitude = 1.25f}, wide);
                 for (int i = 0; i < T * 2; i++) { /* row i / 2, head i % 2 */
                     const float *x = input(&s, i / 2) + i % 2 * 6, *z = y + i * 6;
                     for (int p = 0; p < rot / 2; p++) {
                         int lo = interleaved ? 2 * p : p, hi = interleaved ? 2 * p + 1 : p + rot / 2;
-                        double angle = (double)(i / 2) * frequencies[p], radius = 1.25 * hypot((double)x[lo], (double)x[hi]);
+                        double angle = (double)(i / 2) * frequencies[p],
+                               radius = 1.25 * hypot((double)x[lo], (double)x[hi]);
                         double phase = atan2((double)x[hi], (double)x[lo]) + angle;
                         assert_near(z[lo], radius * cos(phase), wide, 2.0, 3);
                         assert_near(z[hi], radius * sin(phase), wide, 2.0, 3);
@@ -267,7 +284,7 @@ static void rope_keeps_products_at_equal_distance(void **state) {
     small_destroy(&s);
 }
 
-/* ---- Elementwise ------------------------------------------------------------------------------------------------------- */
+/* ---- Elementwise ---------------------------------------------------------------------------------------------- */
 
 static double formula(ls_act act, double x) {
     switch (act) {
@@ -339,8 +356,8 @@ static void elementwise(void **state) {
     }
 }
 
-/* The bits of one f32 operation after the other, in the order of the float contract. Another order (x / (1 + e) for SiLU,
- * x * (r * w) for a norm) gives other bits somewhere among these inputs, which is asserted too. */
+/* The bits of one f32 operation after the other, in the order of the float contract. Another order (x / (1 + e) for
+ * SiLU, x * (r * w) for a norm) gives other bits somewhere among these inputs, which is asserted too. */
 static void operations_keep_their_order(void **state) {
     (void)state;
     small_graph s;
@@ -372,7 +389,7 @@ static void operations_keep_their_order(void **state) {
     small_destroy(&s);
 }
 
-/* ---- Mixture of experts --------------------------------------------------------------------------------------------------- */
+/* ---- Mixture of experts --------------------------------------------------------------------------------------- */
 
 enum { EXPERTS = 5, INNER = 6 };
 
@@ -382,7 +399,8 @@ typedef struct expert_weights {
 
 /* gate and up lie in one stacked tensor each, down in a tensor an expert: both ways checkpoints store them. */
 static void make_experts(expert_weights *w) {
-    const ls_param *gate = small_param("gate", EXPERTS * INNER, C, NULL), *up = small_param("up", EXPERTS * INNER, C, NULL);
+    const ls_param *gate = small_param("gate", EXPERTS * INNER, C, NULL),
+                   *up = small_param("up", EXPERTS * INNER, C, NULL);
     for (int i = 0; i < EXPERTS; i++) {
         w->gate[i] = *gate;
         w->up[i] = *up;
@@ -413,7 +431,8 @@ static void moe_formula(const expert_weights *w, const ls_moe *m, const double *
     for (int k = 0; k < C; k++) y[k] = 0;
     for (int i = 0; i < EXPERTS; i++) {
         if (!keep[i]) continue;
-        for (int k = 0; k < INNER; k++) inner[k] = formula(LS_ACT_SILU, product(&w->gate[i], k, x)) * product(&w->up[i], k, x);
+        for (int k = 0; k < INNER; k++)
+            inner[k] = formula(LS_ACT_SILU, product(&w->gate[i], k, x)) * product(&w->up[i], k, x);
         for (int k = 0; k < C; k++) y[k] += p[i] / (m->normalize ? kept : sum) * product(&w->down[i], k, inner);
     }
 }
@@ -427,7 +446,8 @@ static void check_moe(int top_k, bool normalize, bool ties, bool wide) {
     begin(&s, C, NULL);
     make_experts(&w);
     ls_moe m = {.experts = EXPERTS, .top_k = top_k, .normalize = normalize, .gate = w.gate, .up = w.up, .down = w.down};
-    assert_ok(ls_add_embed(s.g, &router, small_param("router", SMALL_VOCAB, EXPERTS, ties ? zeros : NULL), 2, "router", &e));
+    assert_ok(
+        ls_add_embed(s.g, &router, small_param("router", SMALL_VOCAB, EXPERTS, ties ? zeros : NULL), 2, "router", &e));
     assert_ok(ls_add_moe(s.g, &v, s.value, router, &m, LS_ACT_SILU, "y", &e));
     const float *y = run(&s, v, wide), *logits = small_output_of(&s, "router");
     for (int t = 0; t < T; t++) {
