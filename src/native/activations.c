@@ -1,0 +1,75 @@
+/* Layout of quantised activations, and the per-block part of their quantisation. */
+#include "native/activations.h"
+
+#include <string.h>
+
+#include "contract/exact.h"
+
+static size_t round64(size_t n) { return (n + 63) & ~(size_t)63; }
+
+/* Gives the next array of |bytes| bytes at *at and moves on; |mem| NULL only counts. */
+static void *take(void *mem, size_t *at, size_t bytes) {
+    void *p = mem ? (uint8_t *)mem + *at : NULL;
+    *at += round64(bytes);
+    return p;
+}
+
+static size_t lay_out(ls_acts *a, void *mem, ls_contract contract, int64_t rows, int64_t cols) {
+    *a = (ls_acts){.contract = contract, .planes = contract == LS_CONTRACT_EXACT16 ? 1 : 2, .rows = rows, .cols = cols};
+    a->blocks = (cols + LS_EXACT_BLOCK - 1) / LS_EXACT_BLOCK;
+    size_t cells = (size_t)rows * (size_t)a->blocks, planes = (size_t)a->planes, at = 0;
+    a->q = take(mem, &at, cells * planes * LS_EXACT_BLOCK * sizeof *a->q);
+    a->drop = take(mem, &at, cells * sizeof *a->drop);
+    for (int i = 0; i < LS_SUMS; i++) {
+        a->sum[i] = take(mem, &at, (cells * planes << (2 - i)) * sizeof *a->sum[i]);
+        a->mean[i] = take(mem, &at, (cells << (2 - i)) * sizeof *a->mean[i]);
+    }
+    a->factor = take(mem, &at, (size_t)rows * sizeof *a->factor);
+    return at;
+}
+
+size_t ls_acts_bytes(ls_contract contract, int64_t rows, int64_t cols) {
+    ls_acts a;
+    return lay_out(&a, NULL, contract, rows, cols);
+}
+
+void ls_acts_bind(ls_acts *a, void *mem, ls_contract contract, int64_t rows, int64_t cols) { lay_out(a, mem, contract, rows, cols); }
+
+static void forget_block(const ls_acts *a, int64_t row, int64_t b) {
+    for (int i = 0; i < a->planes; i++) {
+        memset(ls_acts_plane(a, row, i) + b * LS_EXACT_BLOCK, 0, LS_EXACT_BLOCK * sizeof(int16_t));
+        memset(ls_acts_sum(a, LS_SUM_16, row, i) + b * 4, 0, 4 * sizeof(int32_t));
+    }
+}
+
+/* Sums of 32 and 64 columns from sums of 16, then C of every size. */
+static void finish_sums(const ls_acts *a, int64_t row, const int32_t *drop) {
+    for (int i = 0; i < a->planes; i++)
+        for (int size = LS_SUM_32; size < LS_SUMS; size++) {
+            const int32_t *in = ls_acts_sum(a, size - 1, row, i);
+            int32_t *out = ls_acts_sum(a, size, row, i);
+            for (int64_t g = 0; g < a->blocks << (2 - size); g++) out[g] = in[2 * g] + in[2 * g + 1];
+        }
+    for (int size = 0; size < LS_SUMS; size++) {
+        const int32_t *high = ls_acts_sum(a, size, row, 0), *low = ls_acts_sum(a, size, row, a->planes - 1);
+        int32_t *out = ls_acts_mean(a, size, row);
+        for (int64_t g = 0; g < a->blocks << (2 - size); g++) {
+            int32_t x = a->planes == 1 ? high[g] : high[g] * 4096 + low[g], n = drop[g >> (2 - size)];
+            out[g] = (x + ((1 << n) >> 1)) >> n;
+        }
+    }
+}
+
+void ls_acts_finish(const ls_acts *a, int64_t row) {
+    int32_t *drop = a->drop + row * a->blocks, e = LS_EXACT_MIN_EXP;
+    for (int64_t b = 0; b < a->blocks; b++)
+        if (drop[b] > e) e = drop[b];
+    for (int64_t b = 0; b < a->blocks; b++) {
+        drop[b] = e - drop[b];
+        if (drop[b] <= LS_EXACT_MAX_DROP) continue;
+        drop[b] = 0;
+        forget_block(a, row, b);
+    }
+    finish_sums(a, row, drop);
+    a->factor[row] = ls_pow2(e - 127 - (a->planes == 1 ? LS_EXACT_P16 : LS_EXACT_P24));
+}

@@ -1,0 +1,53 @@
+/* Detection of instruction-set levels. */
+#include "native/cpu.h"
+
+#include <string.h>
+
+static const char *const names[LS_LEVEL_COUNT] = {"c", "avx2", "avx512"};
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <immintrin.h>
+
+static bool all(unsigned value, unsigned mask) { return (value & mask) == mask; }
+
+/* Bit numbers follow the instruction-set reference: leaf 1 ECX (FMA 12, OSXSAVE 27, AVX 28, F16C 29), leaf 7 EBX (BMI1 3,
+ * AVX2 5, BMI2 8, F 16, DQ 17, CD 28, BW 30, VL 31), leaf 7 ECX (VNNI 11). XCR0: SSE and AVX state are bits 1 and 2,
+ * the AVX-512 state bits 5 to 7. */
+static void detect(ls_cpu *cpu) {
+    unsigned a, b, c, d;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !all(c, 1u << 12 | 1u << 27 | 1u << 28 | 1u << 29)) return;
+    unsigned xcr0 = (unsigned)_xgetbv(0);
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !all(xcr0, 0x6)) return;
+    cpu->has[LS_LEVEL_AVX2] = all(b, 1u << 3 | 1u << 5 | 1u << 8);
+    cpu->has[LS_LEVEL_AVX512] =
+        cpu->has[LS_LEVEL_AVX2] && all(xcr0, 0xE6) && all(b, 1u << 16 | 1u << 17 | 1u << 28 | 1u << 30 | 1u << 31) && all(c, 1u << 11);
+}
+#else
+static void detect(ls_cpu *cpu) { (void)cpu; }
+#endif
+
+void ls_cpu_detect(ls_cpu *cpu) {
+    *cpu = (ls_cpu){.has = {[LS_LEVEL_C] = true}};
+    detect(cpu);
+    for (int l = 0; l < LS_LEVEL_COUNT; l++)
+        if (cpu->has[l]) cpu->best = (ls_level)l;
+}
+
+const char *ls_level_name(ls_level level) { return (unsigned)level < LS_LEVEL_COUNT ? names[level] : "unknown"; }
+
+ls_code ls_level_parse(const ls_cpu *cpu, const char *name, ls_level *out, ls_error *e) {
+    if (!name || !*name || !strcmp(name, "best")) {
+        *out = cpu->best;
+        return LS_OK;
+    }
+    for (int l = 0; l < LS_LEVEL_COUNT; l++) {
+        if (strcmp(name, names[l])) continue;
+        if (!cpu->has[l])
+            LS_FAIL(e, LS_FAILED_PRECONDITION, "instruction-set level \"%s\" is not available here; the best of this machine and build is \"%s\"", name,
+                    names[cpu->best]);
+        *out = (ls_level)l;
+        return LS_OK;
+    }
+    LS_FAIL(e, LS_INVALID_ARGUMENT, "instruction-set level \"%s\" is unknown; use best, c, avx2 or avx512", name);
+}

@@ -1,0 +1,194 @@
+/* Packing: tiles are independent, so threads share them; each row is decoded once and spread over its lane. */
+#include "native/pack.h"
+
+#include <string.h>
+
+#include "contract/exact.h"
+
+const uint8_t ls_iq4_codebook[16] = {1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241};
+
+/* Bits of the two planes of each kind; the second plane holds the bits above the first. */
+static const int plane_bits[LS_PACK_COUNT][2] = {
+    [LS_PACK_W2] = {2, 0}, [LS_PACK_W3] = {2, 1},  [LS_PACK_W4] = {4, 0},   [LS_PACK_W5] = {4, 1},  [LS_PACK_W6] = {4, 2},
+    [LS_PACK_W8] = {8, 0}, [LS_PACK_IQ4] = {4, 0}, [LS_PACK_F16] = {16, 0}, [LS_PACK_F24] = {16, 8}};
+
+static ls_pack_kind kind_of(const ls_weight_form *f, const ls_tensor *t) {
+    if (!f->quantised) return f->contract == LS_CONTRACT_EXACT16 ? LS_PACK_F16 : LS_PACK_F24;
+    if (t->format == LS_IQ4_NL) return LS_PACK_IQ4;
+    switch (f->bits) {
+    case 2: return LS_PACK_W2;
+    case 3: return LS_PACK_W3;
+    case 4: return LS_PACK_W4;
+    case 5: return LS_PACK_W5;
+    case 6: return LS_PACK_W6;
+    default: return LS_PACK_W8;
+    }
+}
+
+static ls_code layout(ls_packed *w, const ls_tensor *t, int64_t n, ls_contract contract, ls_error *e) {
+    LS_TRY(ls_weight_form_of(&w->form, t, contract, e));
+    w->rows = n;
+    w->tiles = (n + LS_TILE - 1) / LS_TILE;
+    w->kind = kind_of(&w->form, t);
+    w->spans = w->form.quantised ? w->form.cols / LS_SPAN : w->form.groups * (LS_EXACT_BLOCK / LS_SPAN);
+    ls_pack_scales_layout(w, t);
+    w->span_bytes = (size_t)64 * (size_t)(plane_bits[w->kind][0] + plane_bits[w->kind][1]);
+    w->scale_at = 2 * LS_TILE * sizeof(float);
+    w->super_at = w->scale_at + (size_t)w->form.groups * w->entry_bytes;
+    size_t supers = w->super ? (size_t)(w->form.groups / w->super) : 0;
+    w->span_at = (w->super_at + supers * w->super_bytes + 63) & ~(size_t)63;
+    w->tile_bytes = w->span_at + (size_t)w->spans * w->span_bytes;
+    return LS_OK;
+}
+
+/* Working memory of one thread. */
+typedef struct scratch {
+    int32_t *u, *scale, *min; /* [spans * 32], [groups], [groups] */
+    float *floats;            /* decoded scales and minima, or the row; then the factors of a block */
+    uint8_t *q;               /* [spans * 32] */
+} scratch;
+
+typedef struct job {
+    ls_packed *w;
+    const ls_tensor *t;
+    int64_t row_begin;
+    scratch *scratch; /* [threads] */
+} job;
+
+static void put_word(uint8_t *p, const int32_t *u, int bits, int shift) {
+    uint32_t mask = bits == 16 ? 0xFFFFu : (1u << bits) - 1, word = 0;
+    for (int j = 0; j < 16 / bits; j++) {
+        word |= (((uint32_t)u[2 * j] >> shift) & mask) << (bits * j);
+        word |= (((uint32_t)u[2 * j + 1] >> shift) & mask) << (16 + bits * j);
+    }
+    memcpy(p, &word, sizeof word);
+}
+
+/* Spreads one span of a row, u [32], over lane |lane|. */
+static void put_span(const ls_packed *w, uint8_t *span, int lane, const int32_t *u) {
+    int shift = 0;
+    for (int plane = 0; plane < 2; plane++) {
+        int bits = plane_bits[w->kind][plane];
+        if (!bits) break;
+        int per_word = 32 / bits;
+        for (int c = 0; c < LS_SPAN / per_word; c++) put_word(span + 64 * c + 4 * lane, u + c * per_word, bits, shift);
+        span += 64 * bits;
+        shift += bits;
+    }
+}
+
+static void put_header(uint8_t *tile, int lane, float unit, float out) {
+    memcpy(tile + 4 * lane, &unit, sizeof unit);
+    memcpy(tile + 64 + 4 * lane, &out, sizeof out);
+}
+
+/* Index of each codebook value + 128. */
+static int32_t iq4_index(uint8_t value) {
+    int32_t i = 0;
+    while (i < 15 && ls_iq4_codebook[i] != value) i++;
+    return i;
+}
+
+static void quantised_row(const job *j, int64_t row, uint8_t *tile, int lane, scratch *s) {
+    const ls_packed *w = j->w;
+    const ls_weight_form *f = &w->form;
+    int64_t stored = f->cols / ls_tensor_group(j->t);
+    float *scale = s->floats, *min = scale + stored;
+    ls_tensor_row_quant(j->t, row, s->q, scale, min);
+    uint32_t max = 0;
+    for (int64_t g = 0; g < (f->has_min ? 2 * stored : stored); g++) {
+        uint32_t b = ls_bits(scale[g]) & 0x7FFFFFFFu;
+        if (b > max) max = b;
+    }
+    int r = ((int)(max >> 23) > LS_EXACT_MIN_EXP ? (int)(max >> 23) : LS_EXACT_MIN_EXP) - 127 - 22;
+    put_header(tile, lane, ls_pow2(-r), ls_pow2(r + f->c + f->h));
+    ls_pack_scales_row(w, j->t, row, tile, lane, scale, min, min + stored);
+    bool indexed = w->kind == LS_PACK_IQ4;
+    for (int64_t k = 0; k < f->cols; k++) s->u[k] = indexed ? iq4_index(s->q[k]) : s->q[k];
+}
+
+static void float_row(const job *j, int64_t row, uint8_t *tile, int lane, scratch *s) {
+    const ls_packed *w = j->w;
+    const ls_weight_form *f = &w->form;
+    int r;
+    ls_weight_form_row(f, j->t, row, s->u, s->scale, s->min, &r, s->floats);
+    put_header(tile, lane, 1.0f, ls_pow2(r + f->c + f->h));
+    for (int64_t g = 0; g < f->groups; g++)
+        tile[w->scale_at + (size_t)g * w->entry_bytes + (size_t)lane] =
+            (uint8_t)(s->scale[g] ? LS_EXACT_SCALE_BITS - ls_ceil_log2((uint64_t)s->scale[g]) : LS_EXACT_SCALE_BITS + 1);
+    if (w->kind != LS_PACK_F24) return;
+    for (int64_t k = 0; k < f->cols; k++) {
+        int32_t high = (s->u[k] + 2048) >> 12, low = s->u[k] - high * 4096;
+        s->u[k] = (int32_t)(((uint32_t)low & 0xFFFu) | ((uint32_t)high & 0xFFFu) << 12);
+    }
+}
+
+static void pack_tile(const job *j, int64_t tile_index, scratch *s) {
+    const ls_packed *w = j->w;
+    uint8_t *tile = w->data + (size_t)tile_index * w->tile_bytes;
+    memset(tile, 0, w->tile_bytes);
+    for (int lane = 0; lane < LS_TILE; lane++) {
+        int64_t row = tile_index * LS_TILE + lane;
+        if (row >= w->rows) {
+            put_header(tile, lane, 1.0f, 1.0f);
+            if (w->scales == LS_SCALE_DROP)
+                for (int64_t g = 0; g < w->form.groups; g++) tile[w->scale_at + (size_t)g * w->entry_bytes + (size_t)lane] = LS_EXACT_SCALE_BITS + 1;
+            continue;
+        }
+        if (w->form.quantised) quantised_row(j, j->row_begin + row, tile, lane, s);
+        else float_row(j, j->row_begin + row, tile, lane, s);
+        for (int64_t k = 0; k < w->spans; k++) put_span(w, tile + w->span_at + (size_t)k * w->span_bytes, lane, s->u + k * LS_SPAN);
+    }
+}
+
+static void pack_share(void *ctx, int thread, int threads) {
+    job *j = ctx;
+    int64_t begin, end;
+    ls_pool_split(j->w->tiles, thread, threads, &begin, &end);
+    for (int64_t i = begin; i < end; i++) pack_tile(j, i, &j->scratch[thread]);
+}
+
+static ls_code scratch_init(scratch *s, const ls_packed *w, ls_error *e) {
+    size_t cols = (size_t)w->spans * LS_SPAN, groups = (size_t)w->form.groups;
+    LS_TRY(ls_calloc(&s->u, cols, sizeof *s->u, "weight packing", e));
+    LS_TRY(ls_calloc(&s->scale, groups, sizeof *s->scale, "weight packing", e));
+    LS_TRY(ls_calloc(&s->min, groups, sizeof *s->min, "weight packing", e));
+    LS_TRY(ls_calloc(&s->q, cols, 1, "weight packing", e));
+    return ls_calloc(&s->floats, cols + 4 * groups + 512, sizeof *s->floats, "weight packing", e);
+}
+
+static void scratch_deinit(scratch *s) {
+    ls_free(s->u);
+    ls_free(s->scale);
+    ls_free(s->min);
+    ls_free(s->q);
+    ls_free(s->floats);
+}
+
+ls_code ls_pack(ls_packed *out, const ls_tensor *t, int64_t row_begin, int64_t n, ls_contract contract, ls_pool *pool, ls_error *e) {
+    ls_packed w = {0};
+    LS_TRY(layout(&w, t, n, contract, e));
+    if (row_begin < 0 || n < 0 || row_begin > ls_tensor_rows(t) - n)
+        LS_FAIL(e, LS_OUT_OF_RANGE, "tensor \"%s\": rows %lld to %lld asked for; it has %lld", t->name, (long long)row_begin, (long long)(row_begin + n),
+                (long long)ls_tensor_rows(t));
+    int threads = ls_pool_threads(pool);
+    job j = {.w = &w, .t = t, .row_begin = row_begin};
+    ls_code rc;
+    LS_GOTO(ls_alloc_aligned(&w.data, (size_t)w.tiles, w.tile_bytes, t->name, e));
+    LS_GOTO(ls_calloc(&j.scratch, (size_t)threads, sizeof *j.scratch, "weight packing", e));
+    for (int i = 0; i < threads; i++) LS_GOTO(scratch_init(&j.scratch[i], &w, e));
+    ls_pool_run(pool, pack_share, &j);
+out:
+    for (int i = 0; j.scratch && i < threads; i++) scratch_deinit(&j.scratch[i]);
+    ls_free(j.scratch);
+    if (rc) ls_packed_deinit(&w);
+    else *out = w;
+    return rc;
+}
+
+size_t ls_packed_bytes(const ls_packed *w) { return (size_t)w->tiles * w->tile_bytes; }
+
+void ls_packed_deinit(ls_packed *w) {
+    ls_free(w->data);
+    *w = (ls_packed){0};
+}

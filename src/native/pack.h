@@ -1,0 +1,82 @@
+/* Packed weight matrices: the form that every kernel of every instruction-set level reads.
+ *
+ * Sixteen consecutive output rows make a tile; inside it the rows are interleaved, so that each of sixteen 32-bit lanes
+ * belongs to one row. A tile is one contiguous piece of memory, 64-byte aligned:
+ *
+ *     f32 unit[16]     2^-R of each row: a stored scale times this, rounded, is the integer scale S
+ *     f32 out[16]      2^(R + c + h): what turns the integer sum into a float
+ *     scale entries    one per group, in the way of ls_scale_kind
+ *     super entries    K quants only: per 256 columns f16 d[16], and f16 -dmin[16] when there are minima
+ *     spans            one per 32 columns: the integers, as bit planes
+ *
+ * A span of a b-bit plane is 64 * b bytes: 4-byte words, sixteen (one a row) to a vector. A word holds 32 / b columns as
+ * two 16-bit halves: column 2i in the low half and 2i + 1 in the high half, pair i of the vector at bit i * b of each
+ * half. So one shift and one mask turn a vector into pairs of 16-bit integers, the operand of a dot product of pairs.
+ * Scales are kept as the file has them (f16, bf16, small integers), from which kernels derive S and M exactly.
+ * Rows past the end have zero scales. */
+#ifndef LS_NATIVE_PACK_H
+#define LS_NATIVE_PACK_H
+
+#include "contract/weight_form.h"
+#include "native/pool.h"
+
+enum { LS_TILE = 16, LS_SPAN = 32 };
+
+/* How integers are stored: W<bits> are plain unsigned integers in a plane of 8, 4 or 2 bits plus one of 2 or 1. */
+typedef enum ls_pack_kind {
+    LS_PACK_W2,
+    LS_PACK_W3,
+    LS_PACK_W4,
+    LS_PACK_W5,
+    LS_PACK_W6,
+    LS_PACK_W8,
+    LS_PACK_IQ4, /* 4-bit index into the IQ4_NL codebook */
+    LS_PACK_F16, /* signed 16-bit mantissa (exact16) */
+    LS_PACK_F24, /* signed 24-bit mantissa as two 12-bit halves: low | high << 12 (exact24) */
+    LS_PACK_COUNT
+} ls_pack_kind;
+
+/* A scale entry of one group; a second run of sixteen holds the minima when the format has them. */
+typedef enum ls_scale_kind {
+    LS_SCALE_F16,    /* f16 [16] */
+    LS_SCALE_BF16,   /* bf16 [16] */
+    LS_SCALE_F32,    /* f32 [16] */
+    LS_SCALE_INT8,   /* int8 [16], a factor of the super entry's d or -dmin */
+    LS_SCALE_NIBBLE, /* uint8 [16]: low half times d, high half times -dmin */
+    LS_SCALE_DROP    /* uint8 [16]: S = 2^23 >> drop (float formats) */
+} ls_scale_kind;
+
+/* The sixteen values of the IQ4_NL codebook + 128. */
+extern const uint8_t ls_iq4_codebook[16];
+
+typedef struct ls_packed {
+    ls_weight_form form;
+    ls_pack_kind kind;
+    ls_scale_kind scales;
+    int64_t rows, tiles, spans;      /* N; ceil(N / 16); spans of a tile */
+    int super;                       /* groups per super entry; 0: none */
+    size_t entry_bytes, super_bytes, span_bytes;
+    size_t scale_at, super_at, span_at, tile_bytes; /* offsets inside a tile, and its size */
+    uint8_t *data;                   /* [tiles * tile_bytes] owned */
+} ls_packed;
+
+/* Packs rows [row_begin, row_begin + n) of |t| for |contract|, the rows split over the threads of |pool|. The tensor must
+ * have passed ls_tensor_check_finite. Errors: those of ls_weight_form_of, OUT_OF_RANGE for rows the tensor lacks,
+ * RESOURCE_EXHAUSTED. */
+ls_code ls_pack(ls_packed *out, const ls_tensor *t, int64_t row_begin, int64_t n, ls_contract contract, ls_pool *pool, ls_error *e);
+void ls_packed_deinit(ls_packed *w); /* fine on a zeroed struct */
+
+/* Bytes of |w|'s data. */
+size_t ls_packed_bytes(const ls_packed *w);
+
+/* ---- Scale entries (pack_scales.c) ----------------------------------------------------------------------------- */
+
+/* How |t|'s scales are stored: sets scales, super, entry_bytes and super_bytes of |w|, whose form is set. */
+void ls_pack_scales_layout(ls_packed *w, const ls_tensor *t);
+
+/* Writes row |row| of |t| as lane |lane| of a tile's scale and super entries. scale, min: f32 [stored groups], as
+ * ls_tensor_row_quant gives them. |factors|: scratch of 2 * stored groups + 256 floats. */
+void ls_pack_scales_row(const ls_packed *w, const ls_tensor *t, int64_t row, uint8_t *tile, int lane, const float *scale, const float *min,
+                        float *factors);
+
+#endif

@@ -1,0 +1,182 @@
+/* The worker pool: a run is announced by a new epoch, its end by a countdown.
+ *
+ * Sleeping and waking follow one pattern: the sleeper first says that it sleeps, then looks again, and waits on a
+ * condition variable; the waker first changes the state, then looks for sleepers. Both orders are sequentially
+ * consistent, so one of the two always sees the other. */
+#include "native/pool.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+
+/* Rounds of waiting before a thread sleeps: some tens of microseconds, the usual gap between two runs of a pass. */
+enum { SPIN_ROUNDS = 2000 };
+
+typedef struct worker {
+    ls_pool *pool;
+    pthread_t id;
+    int thread;
+} worker;
+
+struct ls_pool {
+    int threads, started; /* |started| workers exist: threads - 1 once created */
+    ls_pool_fn *fn;
+    void *ctx;
+    bool stop;
+    atomic_uint epoch;      /* number of runs announced */
+    atomic_int pending;     /* workers that have not finished the current run */
+    atomic_int sleepers;    /* workers that sleep or are about to */
+    atomic_int waiting;     /* the caller sleeps or is about to */
+    atomic_int arrived;     /* threads inside the current barrier */
+    atomic_uint generation; /* barriers passed */
+    pthread_mutex_t lock;
+    pthread_cond_t start, done;
+    worker *workers;
+    uint8_t *scratch;
+    size_t scratch_bytes;
+};
+
+static void relax(void) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ __volatile__("yield");
+#endif
+}
+
+static void wait_for_epoch(ls_pool *p, unsigned seen) {
+    for (int i = 0; i < SPIN_ROUNDS; i++) {
+        if (atomic_load(&p->epoch) != seen) return;
+        relax();
+    }
+    pthread_mutex_lock(&p->lock);
+    atomic_fetch_add(&p->sleepers, 1);
+    while (atomic_load(&p->epoch) == seen) pthread_cond_wait(&p->start, &p->lock);
+    atomic_fetch_sub(&p->sleepers, 1);
+    pthread_mutex_unlock(&p->lock);
+}
+
+static void *work(void *arg) {
+    worker *w = arg;
+    ls_pool *p = w->pool;
+    for (unsigned seen = 0;; seen++) {
+        wait_for_epoch(p, seen);
+        if (p->stop) return NULL;
+        p->fn(p->ctx, w->thread, p->threads);
+        if (atomic_fetch_sub(&p->pending, 1) == 1 && atomic_load(&p->waiting)) {
+            pthread_mutex_lock(&p->lock);
+            pthread_cond_signal(&p->done);
+            pthread_mutex_unlock(&p->lock);
+        }
+    }
+}
+
+static void announce(ls_pool *p) {
+    atomic_fetch_add(&p->epoch, 1);
+    if (!atomic_load(&p->sleepers)) return;
+    pthread_mutex_lock(&p->lock);
+    pthread_cond_broadcast(&p->start);
+    pthread_mutex_unlock(&p->lock);
+}
+
+static void wait_for_workers(ls_pool *p) {
+    for (int i = 0; i < SPIN_ROUNDS; i++) {
+        if (!atomic_load(&p->pending)) return;
+        relax();
+    }
+    pthread_mutex_lock(&p->lock);
+    atomic_store(&p->waiting, 1);
+    while (atomic_load(&p->pending)) pthread_cond_wait(&p->done, &p->lock);
+    atomic_store(&p->waiting, 0);
+    pthread_mutex_unlock(&p->lock);
+}
+
+void ls_pool_run(ls_pool *p, ls_pool_fn *fn, void *ctx) {
+    if (p->threads == 1) {
+        fn(ctx, 0, 1);
+        return;
+    }
+    p->fn = fn;
+    p->ctx = ctx;
+    atomic_store(&p->pending, p->threads - 1);
+    announce(p);
+    fn(ctx, 0, p->threads);
+    wait_for_workers(p);
+}
+
+/* A thread that waits long gives its processor away: the threads it waits for may need it. */
+void ls_pool_barrier(ls_pool *p) {
+    unsigned generation = atomic_load(&p->generation);
+    if (atomic_fetch_add(&p->arrived, 1) == p->threads - 1) {
+        atomic_store(&p->arrived, 0);
+        atomic_fetch_add(&p->generation, 1);
+        return;
+    }
+    for (int i = 0; atomic_load(&p->generation) == generation; i++) {
+        if (i < SPIN_ROUNDS) relax();
+        else sched_yield();
+    }
+}
+
+void ls_pool_split(int64_t n, int thread, int threads, int64_t *begin, int64_t *end) {
+    int64_t each = n / threads, rest = n % threads;
+    *begin = each * thread + (thread < rest ? thread : rest);
+    *end = *begin + each + (thread < rest);
+}
+
+int ls_pool_threads(const ls_pool *p) { return p->threads; }
+void *ls_pool_scratch(ls_pool *p, int thread) { return p->scratch + (size_t)thread * p->scratch_bytes; }
+
+static int processors(void) {
+    cpu_set_t set;
+    long n = sched_getaffinity(0, sizeof set, &set) ? sysconf(_SC_NPROCESSORS_ONLN) : CPU_COUNT(&set);
+    return n < 1 ? 1 : n > LS_POOL_MAX_THREADS ? LS_POOL_MAX_THREADS : (int)n;
+}
+
+static ls_code start_workers(ls_pool *p, ls_error *e) {
+    for (int i = 1; i < p->threads; i++) {
+        worker *w = &p->workers[i - 1];
+        *w = (worker){.pool = p, .thread = i};
+        if (pthread_create(&w->id, NULL, work, w))
+            LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "thread pool: the system refused thread %d of %d; ask for fewer threads", i + 1, p->threads);
+        p->started++;
+    }
+    return LS_OK;
+}
+
+ls_code ls_pool_create(ls_pool **out, int threads, size_t scratch_bytes, ls_error *e) {
+    if (threads < 0 || threads > LS_POOL_MAX_THREADS)
+        LS_FAIL(e, LS_INVALID_ARGUMENT, "thread pool: %d threads; allowed are 0 (all processors) to %d", threads, LS_POOL_MAX_THREADS);
+    ls_pool *p;
+    LS_TRY(ls_calloc(&p, 1, sizeof *p, "thread pool", e));
+    pthread_mutex_init(&p->lock, NULL);
+    pthread_cond_init(&p->start, NULL);
+    pthread_cond_init(&p->done, NULL);
+    p->threads = threads ? threads : processors();
+    p->scratch_bytes = (scratch_bytes + 63) & ~(size_t)63;
+    ls_code rc;
+    LS_GOTO(ls_calloc(&p->workers, (size_t)p->threads, sizeof *p->workers, "thread pool", e));
+    LS_GOTO(ls_alloc_aligned(&p->scratch, (size_t)p->threads, p->scratch_bytes, "thread pool", e));
+    LS_GOTO(start_workers(p, e));
+    *out = p;
+    return LS_OK;
+out:
+    ls_pool_destroy(p);
+    return rc;
+}
+
+void ls_pool_destroy(ls_pool *p) {
+    if (!p) return;
+    p->stop = true;
+    announce(p);
+    for (int i = 0; i < p->started; i++) pthread_join(p->workers[i].id, NULL);
+    pthread_cond_destroy(&p->start);
+    pthread_cond_destroy(&p->done);
+    pthread_mutex_destroy(&p->lock);
+    ls_free(p->workers);
+    ls_free(p->scratch);
+    ls_free(p);
+}
