@@ -1,6 +1,8 @@
 """Goldens of the two downloaded models: greedy answers and logits of transformers on the same dequantised weights.
 
-usage: make_real_goldens.py NAME MODEL.gguf OUT.json      NAME: smollm2 (chat prompts) or gemma3 (plain prompts)
+usage: make_real_goldens.py smollm2 MODEL.gguf OUT.json             chat prompts, ids from transformers
+       make_real_goldens.py gemma3 MODEL.gguf OUT.json LOCKSTEP    plain prompts, ids from `LOCKSTEP tokenize`:
+           transformers reads this file's tokenizer as a unigram model, which it is not
 
 For 20 prompts: prompt ids, up to 64 greedy tokens of the f32 eager model with the margin between the two largest logits
 at each step, and, for the last prompt position, logits of an f64 evaluation at 512 spread vocabulary entries beside the
@@ -9,6 +11,7 @@ to f16 and the weights left alone: the least an f16 engine loses. Pinned version
 """
 import json
 import os
+import subprocess
 import sys
 
 import numpy as np
@@ -27,11 +30,12 @@ PROMPTS = [
 NEW_TOKENS, SAMPLES = 64, 512
 
 
-def prompt_ids(name, tok, text):
+def prompt_ids(name, path, tok, text):
     if name == "smollm2":
         chat = tok.apply_chat_template([{"role": "user", "content": text}], add_generation_prompt=True, return_dict=True)
         return list(chat["input_ids"])
-    return tok(text)["input_ids"]
+    ids = subprocess.run([sys.argv[4], "tokenize", path, "--ids", text], capture_output=True, text=True, check=True).stdout
+    return [int(i) for i in ids.replace(",", " ").split()]
 
 
 def greedy(model, ids, eos):
@@ -68,7 +72,7 @@ def main():
     eos = set(eos if isinstance(eos, list) else [eos])
     cases = []
     for text in PROMPTS:
-        ids = prompt_ids(name, tok, text)
+        ids = prompt_ids(name, path, tok, text)
         tokens, margins = greedy(model, ids, eos)
         cases.append({"prompt": text, "ids": ids, "greedy": tokens, "margins": [round(m, 6) for m in margins]})
         print(len(cases), text, len(tokens), flush=True)
