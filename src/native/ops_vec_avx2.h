@@ -1,6 +1,6 @@
 /* Vector vocabulary of the AVX2 level: 8 lanes of 32 bits. See ops_vec_c.h for the meanings. */
-#ifndef LS_NATIVE_OPS_VEC_H
-#define LS_NATIVE_OPS_VEC_H
+#ifndef LS_NATIVE_OPS_VEC_AVX2_H
+#define LS_NATIVE_OPS_VEC_AVX2_H
 
 #include <immintrin.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* Vector vocabulary of the AVX-512 level (F, BW, DQ, VL, VNNI): 16 lanes of 32 bits. See ops_vec_c.h for the meanings. */
-#ifndef LS_NATIVE_OPS_VEC_H
-#define LS_NATIVE_OPS_VEC_H
+#ifndef LS_NATIVE_OPS_VEC_AVX512_H
+#define LS_NATIVE_OPS_VEC_AVX512_H
 
 #include <immintrin.h>
 #include <stdint.h>

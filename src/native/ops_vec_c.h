@@ -1,8 +1,8 @@
 /* The vector vocabulary of the kernels in plain C: W lanes of 32 bits, as float (vf) or integer (vi, two's complement with
  * wrap-around), and W lanes of 64 bits (vq). This file is the definition; the other levels give the same lanes by
  * intrinsics. Loads and stores with _n touch n <= W lanes and load zeros into the others. */
-#ifndef LS_NATIVE_OPS_VEC_H
-#define LS_NATIVE_OPS_VEC_H
+#ifndef LS_NATIVE_OPS_VEC_C_H
+#define LS_NATIVE_OPS_VEC_C_H
 
 #include "contract/exact.h"
 

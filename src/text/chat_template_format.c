@@ -83,8 +83,9 @@ static ls_code put_float(ls_jvm *vm, ls_jbuf *b, const spec *f, double v) {
              f->alternate ? "#" : "", type);
     snprintf(text, sizeof text, pattern, precision, v);
     if (f->comma) group_digits(text, sizeof text);
-    if (f->type == '%') strcat(text, "%");
-    ls_jstr s = {.p = text, .n = strlen(text)};
+    size_t n = strlen(text);
+    if (f->type == '%' && n < sizeof text) text[n++] = '%';
+    ls_jstr s = {.p = text, .n = n};
     return put(vm, b, f, &s, true);
 }
 

@@ -99,7 +99,7 @@ void ls_py_float(double f, char out[40]) {
         snprintf(e, sizeof e, "%.*e", precision, f);
         if (strtod(e, NULL) == f) break;
     }
-    int exponent = atoi(strchr(e, 'e') + 1), n = 0;
+    int exponent = (int)strtol(strchr(e, 'e') + 1, NULL, 10), n = 0;
     char digits[24];
     for (const char *p = e; *p != 'e'; p++)
         if (*p >= '0' && *p <= '9') digits[n++] = *p;

@@ -63,11 +63,13 @@ const ls_kernel_info *ls_kernel_table(size_t *n);
 #undef LS_QUANTISE
 
 /* For kernel files: functions that must be inlined for their constant arguments to specialise them, and loops to unroll
- * completely. */
+ * completely, and addresses that will be read soon. */
 #if defined(__GNUC__)
 #define LS_INLINE static inline __attribute__((always_inline))
+#define LS_PREFETCH(p) __builtin_prefetch(p)
 #else
 #define LS_INLINE static inline
+#define LS_PREFETCH(p) ((void)(p))
 #endif
 #if defined(__clang__)
 #define LS_UNROLL _Pragma("clang loop unroll(full)")

@@ -186,7 +186,7 @@ LS_INLINE void one_row_tile(const ls_packed *w, int64_t tile_index, const ls_act
         scales_of(w, tile, g, &s, &m);
         for (int64_t i = g * h.group_pairs; i < (g + 1) * h.group_pairs;) {
             const uint8_t *span = tile + w->span_at + (size_t)(i / PAIRS) * w->span_bytes;
-            __builtin_prefetch(span + 2048);
+            LS_PREFETCH(span + 2048);
             int first = (int)(i % PAIRS), n = h.group_pairs < PAIRS ? h.group_pairs : PAIRS;
             if (split) {
                 LS_UNROLL
