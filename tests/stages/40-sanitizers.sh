@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# The unit tests under AddressSanitizer and UndefinedBehaviorSanitizer, and the threads of the native backend under
+# ThreadSanitizer. Prints `N passed, N failed`.
+set -u
+cd "$(dirname "$0")/../.."
+. tests/stage_lib.sh
+export ASAN_OPTIONS=allocator_may_return_null=1:detect_stack_use_after_return=1 UBSAN_OPTIONS=print_stacktrace=1
+
+# The build of 50-fuzz.sh as well.
+build build/sanitize all -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG=-O1 -DLS_FUZZ=ON -DLS_SANITIZE=address,undefined
+for t in build/sanitize/tests/*/test_*; do
+    [ -f "$t" ] && [ -x "$t" ] && count "address,undefined $(basename "$t")" "$t"
+done
+
+build build/thread "test_native_executor" -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG=-O1 -DLS_SANITIZE=thread
+count "thread test_native_executor" build/thread/tests/native/test_native_executor
+finish
