@@ -49,3 +49,13 @@ void ls_recip_wide(int64_t d, float *r, int *k) {
     *r = (float)((INT64_C(1) << 54) / m);
     *k = -54 - ((int)(u >> 23) - 150);
 }
+
+int64_t ls_scaled_score(int64_t j, float k, int e) {
+    uint32_t u = ls_bits(k);
+    int64_t t = j * (int64_t)((u & 0x7FFFFFu) | 0x800000u);
+    int s = e + (int)(u >> 23) - 150;
+    if (s < 0) return s < -62 ? 0 : ls_rshift(t, -s);
+    int n = s < 40 ? s : 40;
+    int64_t top = INT64_C(1) << 58, limit = top >> n;
+    return t > limit ? top : t < -limit ? -top : t * (INT64_C(1) << n);
+}

@@ -18,6 +18,7 @@ enum {
     LS_EXACT_KEY_RANGE = 256,  /* attention sums keys in absolute ranges of this many positions */
     LS_EXACT_P16 = 14,         /* p of exact16: |q| <= 127 * 2^8, two signed bytes */
     LS_EXACT_P24 = 23,         /* p of exact24: |q| <= 127 * 2^17, a 24-bit magnitude and a sign */
+    LS_EXACT_ATTN_P24 = 25,    /* p of queries, keys and values under exact24 */
     LS_EXACT_WEIGHT_P24 = 22,  /* p of float weights under exact24: |u| <= 127 * 2^16, three signed bytes */
     LS_EXACT_MAX_COLS = 32768  /* widest row of an exact operator (overflow arguments rest on it) */
 };
@@ -87,6 +88,10 @@ uint32_t ls_sigmoid_argument(float x, float c);
 
 /* Largest n with n * n <= v. */
 uint32_t ls_isqrt(uint64_t v);
+
+/* j * k * 2^e to the nearest integer (halves upwards), clamped to +-2^58; |j| <= 2^30, k > 0 a normal f32. The score of
+ * exact24 attention: one rounding, where f32 products would lose the low bits of large scores. */
+int64_t ls_scaled_score(int64_t j, float k, int e);
 
 /* 1 / d as f32 mantissa r in [2^30, 2^31] and exponent k: 1 / d is about r * 2^k. d > 0. */
 void ls_recip_wide(int64_t d, float *r, int *k);

@@ -18,12 +18,14 @@ static span visible(const ls_attn_tile *t, int i, int64_t range) {
     return begin < end ? (span){(int)begin, (int)end} : (span){0, 0};
 }
 
-static inline vi limited_score(const ls_attn *a, vi j, vf query_unit, vf key_unit, vf *z) {
+/* z before rounding. */
+static inline vf limited_score_float(const ls_attn *a, vi j, vf query_unit, vf key_unit) {
     vf f = vf_mul(vf_mul(vi_float(j), query_unit), key_unit);
     f = vf_mul(a->capped ? tanh_of(f, vf_set(a->cap_factor)) : f, vf_set(a->k));
-    *z = vf_max(vf_min(f, vf_set(a->limit)), vf_set(-a->limit));
-    return vf_round(*z);
+    return vf_max(vf_min(f, vf_set(a->limit)), vf_set(-a->limit));
 }
+
+static inline vi limited_score(const ls_attn *a, vi j, vf query_unit, vf key_unit) { return vf_round(limited_score_float(a, j, query_unit, key_unit)); }
 
 /* 2^(ek - 127 - p) of W keys. */
 static inline vf key_units(const ls_attn *a, const uint8_t *exponent) { return vi_as_float(vi_sll(vi_sub(vi_load8(exponent), vi_set(a->p)), 23)); }
@@ -43,6 +45,19 @@ static inline int32_t pair_at(const int16_t *p) {
 }
 
 static inline float query_unit(const ls_attn *a, const ls_attn_tile *t, int i) { return ls_pow2(t->e[i] - 127 - a->p + a->c); }
+
+/* Scores of W keys under exact24: an integer product without a soft cap, floats with one. */
+static inline void wide_scores(const ls_attn *a, int query_exp, vi dot, const uint8_t *exponent, int64_t *z) {
+    int32_t j[W];
+    float f[W];
+    if (a->capped) {
+        vf_store(f, limited_score_float(a, dot, vf_set(ls_pow2(query_exp - 127 - a->p + a->c)), key_units(a, exponent)));
+        for (int i = 0; i < W; i++) z[i] = llrintf(f[i]);
+        return;
+    }
+    vi_store(j, dot);
+    for (int i = 0; i < W; i++) z[i] = ls_scaled_score(j[i], a->k, query_exp + exponent[i] - 254 - 2 * a->p + a->c);
+}
 
 #define NQ 1
 #include "native/ops_attention_tile.h"
@@ -89,11 +104,11 @@ static int32_t weight24(uint32_t power, int64_t n) {
     return (int32_t)(w < 0x7FFFFF ? w : 0x7FFFFF);
 }
 
-static void weights24(const uint8_t *const *block, size_t value_exp, span all, span own, const float *f, int32_t *w, ls_attn_part *part) {
+static void weights24(const uint8_t *const *block, size_t value_exp, span all, span own, const int64_t *score, int32_t *w, ls_attn_part *part) {
     int64_t unit = INT64_C(1) << 28, max = INT64_MIN, max_v = INT64_MIN, den = 0;
     for (int i = all.begin; i < all.end; i++) w[i] = 0;
     for (int i = own.begin; i < own.end; i++) {
-        int64_t z = llrintf(f[i]), zv = z + block[i / LS_KV_BLOCK][value_exp + i % LS_KV_BLOCK] * unit;
+        int64_t z = score[i], zv = z + block[i / LS_KV_BLOCK][value_exp + i % LS_KV_BLOCK] * unit;
         w[i] = (int32_t)(uint32_t)((uint64_t)-z << 4);
         if (z > max) max = z;
         if (zv > max_v) max_v = zv;
@@ -105,7 +120,7 @@ static void weights24(const uint8_t *const *block, size_t value_exp, span all, s
             w[i] = 0;
             continue;
         }
-        int64_t z = llrintf(f[i]), ev = block[i / LS_KV_BLOCK][value_exp + i % LS_KV_BLOCK];
+        int64_t z = score[i], ev = block[i / LS_KV_BLOCK][value_exp + i % LS_KV_BLOCK];
         uint32_t power = (uint32_t)w[i];
         den += weight24(power, (m * unit - z) >> 28);
         w[i] = weight24(power, (mv * unit - z - ev * unit) >> 28);
@@ -140,7 +155,7 @@ static void attend(const ls_attn *a, const ls_attn_tile *t, int64_t range, const
             if (own[i].begin == own[i].end) {
                 *p = (ls_attn_part){.any = 0};
                 memset(s->w[i], 0, sizeof s->w[i]);
-            } else if (a->wide) weights24(block, value_exp, all, own[i], s->f[i], s->w[i], p);
+            } else if (a->wide) weights24(block, value_exp, all, own[i], s->z64[i], s->w[i], p);
             else weights16(block, value_exp, all, own[i], s->z[i], s->half[i], p);
         }
         if (all.begin < all.end) value_kernels[a->wide][n](a, q, block, all, s, part);

@@ -26,9 +26,8 @@ static void NAME(scores16_)(const ls_attn *a, const ls_attn_tile *t, int q0, con
         } while (++p < a->dp / 2);
         for (int i = 0; i < NQ; i++)
             for (int n = 0; n < 2; n++) {
-                vf z;
                 vi_store(s->z[q0 + i] + key + j + n * W,
-                         limited_score(a, joined_shift(a, high[i][n], low[i][n]), vf_set(query_unit(a, t, q0 + i)), key_units(a, exponent + j + n * W), &z));
+                         limited_score(a, joined_shift(a, high[i][n], low[i][n]), vf_set(query_unit(a, t, q0 + i)), key_units(a, exponent + j + n * W)));
             }
     }
 }
@@ -46,9 +45,8 @@ static void NAME(scores24_)(const ls_attn *a, const ls_attn_tile *t, int q0, con
             for (int i = 0; i < NQ; i++) sum[i] = vq_mac(sum[i], k, q[i * a->dp + d]);
         } while (++d < a->d);
         for (int i = 0; i < NQ; i++) {
-            vf z;
-            limited_score(a, vq_shift(sum[i], INT64_C(1) << (a->c - 1), a->c), vf_set(query_unit(a, t, q0 + i)), key_units(a, exponent + j), &z);
-            vf_store(s->f[q0 + i] + key + j, z);
+            vi dot = vq_shift(sum[i], INT64_C(1) << (a->c - 1), a->c);
+            wide_scores(a, t->e[q0 + i], dot, exponent + j, s->z64[q0 + i] + key + j);
         }
     }
 }

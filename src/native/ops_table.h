@@ -47,7 +47,7 @@ typedef struct ls_attn_part {
 typedef struct ls_attn_space {
     union {
         int32_t z[LS_ATTN_TILE][LS_EXACT_KEY_RANGE]; /* scores under exact16 */
-        float f[LS_ATTN_TILE][LS_EXACT_KEY_RANGE];   /* and before rounding under exact24 */
+        int64_t z64[LS_ATTN_TILE][LS_EXACT_KEY_RANGE]; /* and under exact24 */
     };
     union {
         int16_t half[LS_ATTN_TILE][2][LS_EXACT_KEY_RANGE]; /* weights under exact16: 256 * half[0] + half[1] */

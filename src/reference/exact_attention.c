@@ -6,7 +6,7 @@
 typedef struct setup {
     int d, p, c, f, pb, g;
     float limit, k, cap_factor;
-    bool capped;
+    bool capped, wide;
 } setup;
 
 /* What one range of keys gives. */
@@ -17,8 +17,8 @@ typedef struct range {
 
 static setup setup_of(const ls_node *n) {
     bool wide = n->contract == LS_CONTRACT_EXACT24;
-    setup s = {.d = n->head_dim, .p = wide ? LS_EXACT_P24 : LS_EXACT_P16, .f = wide ? 28 : 16, .pb = wide ? 23 : 15, .g = wide ? -5 : 8,
-               .limit = wide ? 0x1p58f : 0x1p30f, .capped = n->limit != 0};
+    setup s = {.d = n->head_dim, .p = wide ? LS_EXACT_ATTN_P24 : LS_EXACT_P16, .f = wide ? 28 : 16, .pb = wide ? 23 : 15, .g = wide ? -7 : 8,
+               .limit = wide ? 0x1p58f : 0x1p30f, .capped = n->limit != 0, .wide = wide};
     int c = ls_ceil_log2((uint64_t)s.d) + 2 * (s.p + 1) - 30;
     s.c = c > 0 ? c : 0;
     s.k = ls_exact_score_factor(n->scale, n->limit) * ls_pow2(s.f);
@@ -40,7 +40,9 @@ static int quantise(const float *x, int d, int p, int32_t *q) {
 static int64_t score(const setup *s, const int32_t *q, int eq, const int32_t *k, int ek) {
     int64_t dot = 0;
     for (int i = 0; i < s->d; i++) dot += (int64_t)q[i] * k[i];
-    float f = ((float)ls_rshift(dot, s->c) * ls_pow2(eq - 127 - s->p + s->c)) * ls_pow2(ek - 127 - s->p);
+    int64_t j = ls_rshift(dot, s->c);
+    if (s->wide && !s->capped) return ls_scaled_score(j, s->k, eq + ek - 254 - 2 * s->p + s->c);
+    float f = ((float)j * ls_pow2(eq - 127 - s->p + s->c)) * ls_pow2(ek - 127 - s->p);
     float z = s->capped ? ls_exact_tanh(f, s->cap_factor) * s->k : f * s->k;
     z = z > s->limit ? s->limit : z < -s->limit ? -s->limit : z;
     return llrintf(z);

@@ -307,7 +307,7 @@ static void bits_match_the_committed_digest(void **state) {
     hash_matrix_ops(&h, &e);
     ls_sha256_final(&h, digest);
     ls_sha256_hex(digest, hex);
-    assert_string_equal(hex, "02cc4d3475ff25b76c223dd264bcc6c3095c8feb9f66c70599ef1e22c5dedc7c");
+    assert_string_equal(hex, "e92e339e7a29c8ae719c41ec4599a94170625a7afdd76a6ce16ce8cf2cc2fc4e");
 }
 
 int main(void) {
