@@ -87,6 +87,7 @@ typedef struct ls_moe_space {
 struct ls_native {
     ls_executor base;
     const ls_graph *g;
+    ls_checkpoint *checkpoint;
     ls_executor_options o;
     const ls_ops *ops;
     const ls_kernels *kernels;
@@ -111,6 +112,7 @@ struct ls_native {
     int *position, *order; /* [max_rows] */
     ls_run *slots;         /* [max_seqs] */
     int *slot_run;         /* [max_seqs] run of each slot, or -1 */
+    int embedded;          /* rows looked up since the embedding table's pages were given back */
     int n_runs, longest;   /* longest: positions of the longest sequence after the pass */
     ls_tile_class *class;
     int n_classes;
