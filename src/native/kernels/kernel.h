@@ -63,19 +63,19 @@ const ls_kernel_info *ls_kernel_table(size_t *n);
 #undef LS_QUANTISE
 
 /* For kernel files: functions that must be inlined for their constant arguments to specialise them, and loops to unroll
- * completely, and addresses that will be read soon. */
-#if defined(__GNUC__)
+ * completely, and addresses that will be read soon. Builds for checking (no optimisation, sanitizers) do not specialise: they
+ * would compile for minutes. */
+#if defined(__GNUC__) && defined(__OPTIMIZE__) && !defined(LS_SANITIZED)
 #define LS_INLINE static inline __attribute__((always_inline))
 #define LS_PREFETCH(p) __builtin_prefetch(p)
+#if defined(__clang__)
+#define LS_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define LS_UNROLL _Pragma("GCC unroll 32")
+#endif
 #else
 #define LS_INLINE static inline
 #define LS_PREFETCH(p) ((void)(p))
-#endif
-#if defined(__clang__)
-#define LS_UNROLL _Pragma("clang loop unroll(full)")
-#elif defined(__GNUC__)
-#define LS_UNROLL _Pragma("GCC unroll 32")
-#else
 #define LS_UNROLL
 #endif
 
