@@ -37,6 +37,9 @@ count() {
     rm -f "$log"
 }
 
+# The tests of test_native_executor that fit slow builds and emulators: decoding against the reference, errors, memory.
+executor_tests=(test_truncate test_errors_change_nothing test_creation_errors test_progress_and_memory test_warm_decode_allocates_nothing)
+
 finish() {
     echo "$pass passed, $fail failed"
     [ "$fail" -eq 0 ]
