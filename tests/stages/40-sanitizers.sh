@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# The unit tests under AddressSanitizer and UndefinedBehaviorSanitizer, and the threads of the native backend under
-# ThreadSanitizer. Prints `N passed, N failed`.
+# The unit tests under AddressSanitizer and UndefinedBehaviorSanitizer. Prints `N passed, N failed`.
 set -u
 cd "$(dirname "$0")/../.."
 . tests/stage_lib.sh
@@ -14,6 +13,4 @@ for t in build/sanitize/tests/*/test_*; do
 done
 for t in "${executor_tests[@]}"; do count "address,undefined native_executor $t" build/sanitize/tests/native/test_native_executor "$t"; done
 
-build build/thread "test_native_executor" -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG=-O1 -DLS_SANITIZE=thread
-for t in "${executor_tests[@]}"; do count "thread native_executor $t" build/thread/tests/native/test_native_executor "$t"; done
 finish
