@@ -20,6 +20,7 @@ static size_t lay_out(ls_acts *a, void *mem, ls_contract contract, int64_t rows,
     size_t cells = (size_t)rows * (size_t)a->blocks, planes = (size_t)a->planes, at = 0;
     a->q = take(mem, &at, cells * planes * LS_EXACT_BLOCK * sizeof *a->q);
     a->drop = take(mem, &at, cells * sizeof *a->drop);
+    a->half = take(mem, &at, cells * sizeof *a->half);
     for (int i = 0; i < LS_SUMS; i++) {
         a->sum[i] = take(mem, &at, (cells * planes << (2 - i)) * sizeof *a->sum[i]);
         a->mean[i] = take(mem, &at, (cells << (2 - i)) * sizeof *a->mean[i]);
@@ -61,15 +62,31 @@ static void finish_sums(const ls_acts *a, int64_t row, const int32_t *drop) {
 }
 
 void ls_acts_finish(const ls_acts *a, int64_t row) {
-    int32_t *drop = a->drop + row * a->blocks, e = LS_EXACT_MIN_EXP;
+    int32_t *drop = a->drop + row * a->blocks, *half = a->half + row * a->blocks, e = LS_EXACT_MIN_EXP;
     for (int64_t b = 0; b < a->blocks; b++)
         if (drop[b] > e) e = drop[b];
     for (int64_t b = 0; b < a->blocks; b++) {
         drop[b] = e - drop[b];
-        if (drop[b] <= LS_EXACT_MAX_DROP) continue;
-        drop[b] = 0;
-        forget_block(a, row, b);
+        if (drop[b] > LS_EXACT_MAX_DROP) {
+            drop[b] = 0;
+            forget_block(a, row, b);
+        }
+        half[b] = (1 << drop[b]) >> 1;
     }
     finish_sums(a, row, drop);
     a->factor[row] = ls_pow2(e - 127 - (a->planes == 1 ? LS_EXACT_P16 : LS_EXACT_P24));
+}
+
+void ls_acts_copy_row(const ls_acts *to, int64_t i, const ls_acts *from, int64_t j) {
+    size_t blocks = (size_t)from->blocks;
+    for (int p = 0; p < from->planes; p++) {
+        memcpy(ls_acts_plane(to, i, p), ls_acts_plane(from, j, p), blocks * LS_EXACT_BLOCK * sizeof(int16_t));
+        for (int size = 0; size < LS_SUMS; size++)
+            memcpy(ls_acts_sum(to, size, i, p), ls_acts_sum(from, size, j, p), (blocks << (2 - size)) * sizeof(int32_t));
+    }
+    for (int size = 0; size < LS_SUMS; size++)
+        memcpy(ls_acts_mean(to, size, i), ls_acts_mean(from, size, j), (blocks << (2 - size)) * sizeof(int32_t));
+    memcpy(to->drop + i * to->blocks, from->drop + j * from->blocks, blocks * sizeof *to->drop);
+    memcpy(to->half + i * to->blocks, from->half + j * from->blocks, blocks * sizeof *to->half);
+    to->factor[i] = from->factor[j];
 }

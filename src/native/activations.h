@@ -17,6 +17,7 @@ typedef struct ls_acts {
     int64_t rows, cols, blocks; /* capacity T; K; ceil(K / 64) */
     int16_t *q;                 /* [T, planes, blocks * 64], plane 0 the high one */
     int32_t *drop;              /* [T, blocks] a */
+    int32_t *half;              /* [T, blocks] 2^(a - 1), 0 for a = 0: what rounds the shift by a */
     int32_t *sum[LS_SUMS];      /* [T, planes, blocks * 64 / g] sums of the planes */
     int32_t *mean[LS_SUMS];     /* [T, blocks * 64 / g] C: rshift(X, a) */
     float *factor;              /* [T] 2^(E - 127 - p) */
@@ -39,5 +40,8 @@ static inline int32_t *ls_acts_mean(const ls_acts *a, int size, int64_t row) { r
 /* Second half of quantisation, the same at every level. On entry row |row| has its mantissa planes, the block exponents
  * in drop, and the sums of 16; on return it is complete. */
 void ls_acts_finish(const ls_acts *a, int64_t row);
+
+/* Row |i| of |to| becomes row |j| of |from|; both of one contract and K. */
+void ls_acts_copy_row(const ls_acts *to, int64_t i, const ls_acts *from, int64_t j);
 
 #endif

@@ -45,18 +45,6 @@ static void sort_pairs(const part *p) {
     for (int i = 0; i < LS_MOE_PHASES; i++) atomic_store_explicit(&p->x->moe_claimed[i], 0, memory_order_relaxed);
 }
 
-static void copy_row(const ls_acts *to, int64_t i, const ls_acts *from, int64_t j) {
-    size_t blocks = (size_t)from->blocks;
-    for (int plane = 0; plane < from->planes; plane++) {
-        memcpy(ls_acts_plane(to, i, plane), ls_acts_plane(from, j, plane), blocks * 64 * sizeof(int16_t));
-        for (int size = 0; size < LS_SUMS; size++)
-            memcpy(ls_acts_sum(to, size, i, plane), ls_acts_sum(from, size, j, plane), (blocks << (2 - size)) * sizeof(int32_t));
-    }
-    for (int size = 0; size < LS_SUMS; size++) memcpy(ls_acts_mean(to, size, i), ls_acts_mean(from, size, j), (blocks << (2 - size)) * sizeof(int32_t));
-    memcpy(to->drop + i * to->blocks, from->drop + j * from->blocks, blocks * sizeof(int32_t));
-    to->factor[i] = from->factor[j];
-}
-
 static void product(const part *p, int expert, int role, int chunk, const ls_acts *in, float *y) {
     const ls_packed *w = p->w->expert[role * p->m->experts + expert];
     int64_t begin = (int64_t)chunk * EXPERT_TILES, end = begin + EXPERT_TILES < w->tiles ? begin + EXPERT_TILES : w->tiles;
@@ -98,7 +86,7 @@ static void sum_row(const part *p, int row) {
 }
 
 static void gather_pair(const part *p, int pair) {
-    copy_row(&p->s->hidden, pair, &p->x->acts[p->n->in[0]], p->begin + p->s->pair_row[pair]);
+    ls_acts_copy_row(&p->s->hidden, pair, &p->x->acts[p->n->in[0]], p->begin + p->s->pair_row[pair]);
 }
 
 /* Runs item(p, i) for i in [0, n), |each| to a task, shared by all threads; returns when all are done. */

@@ -1,11 +1,8 @@
-/* Kernels of the linear layer at level avx2: linear_body.h over vec_avx2.h. */
-#include <stdint.h>
-#include <string.h>
+/* The kernels of the AVX2 level: the shared bodies in the operations of lanes_avx2.h. */
+#include "native/kernels/lanes_avx2.h"
 
-#include "contract/exact.h"
-#include "native/kernels/kernel.h"
-
-#include "native/kernels/vec_avx2.h"
-#define LS_QUANTISE_AVX2(contract, lv) DEFINE_QUANTISE(contract, lv)
-#define LS_LINEAR_AVX2(kd, KIND, contract, lv) DEFINE_LINEAR(kd, KIND, contract, lv)
 #include "native/kernels/linear_body.h"
+#include "native/kernels/quantise_body.h"
+
+#define LS_ONLY_AVX2
+#include "native/kernels/instances.h"

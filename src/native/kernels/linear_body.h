@@ -1,357 +1,372 @@
-/* The exact linear layer over the vector vocabulary of the including file (vec_*.h): v is sixteen 32-bit lanes, one per row
- * of a tile; q is sixteen 64-bit sums. Formulas: docs/contracts.md section 3; specification: reference/exact_linear.c.
+/* The exact linear operator on packed weights, in the operations of lanes_<level>.h. Included once per level.
  *
- * One row of activations reads each packed weight once and multiplies it as it is unpacked. Several rows share the
- * unpacking: a piece of a tile is spread into pairs of 16-bit integers that stay in the first-level cache while the rows
- * pass over it, TOKENS at a time. The integers are the same either way, so the bits are. */
-#include <string.h>
+ * Integers of both operands are planes of 16-bit halves: w = sum over j of plane j of the weight, high first, likewise x.
+ * Products of planes i and j are summed in 32 bits at index i + j; combine() puts the sums together into rshift(I, c),
+ * which leaves room for a rounding addend in 32 bits. One row goes straight from packed weights to the result; several rows share weights that are
+ * unpacked once into the scratch. Functions are specialised by their constant arguments kind, xp (activation planes)
+ * and size (16 << size is the group). */
+#ifndef LS_NATIVE_KERNELS_LINEAR_BODY_H
+#define LS_NATIVE_KERNELS_LINEAR_BODY_H
 
-#include "contract/exact.h"
-#include "native/kernels/kernel.h"
+V_BODY int weight_planes(int kind) { return kind == LS_PACK_F16 || kind == LS_PACK_F24 ? 2 : 1; }
 
-enum { PAIRS = LS_SPAN / 2, BLOCK_PAIRS = LS_EXACT_BLOCK / 2 };
-
-/* ---- Activations ---------------------------------------------------------------------------------------------- */
-
-/* Quantises one block x [64]; its exponent goes to drop for ls_acts_finish. */
-LS_INLINE void quantise_block(const ls_acts *a, int64_t row, int64_t b, const float *x, int wide) {
-    v max = v_set(0);
-    for (int i = 0; i < 4; i++) max = v_max(max, v_and(vf_bits(vf_load(x + 16 * i)), v_set(0x7FFFFFFF)));
-    int e = ls_block_exponent((uint32_t)v_largest(max));
-    vf unit = vf_set(ls_pow2_biased(127 + (wide ? LS_EXACT_P24 : LS_EXACT_P16) + 127 - e));
-    a->drop[row * a->blocks + b] = e;
-    for (int i = 0; i < 4; i++) {
-        v m = vf_round(vf_mul(vf_load(x + 16 * i), unit)), high = m;
-        int64_t at = b * LS_EXACT_BLOCK + 16 * i;
-        if (wide) {
-            high = v_sra(v_add(m, v_set(2048)), 12);
-            v low = v_sub(m, v_sll(high, 12));
-            v_store_i16(ls_acts_plane(a, row, 1) + at, low);
-            ls_acts_sum(a, LS_SUM_16, row, 1)[at / 16] = v_sum(low);
-        }
-        v_store_i16(ls_acts_plane(a, row, 0) + at, high);
-        ls_acts_sum(a, LS_SUM_16, row, 0)[at / 16] = v_sum(high);
+/* Pair |i| (columns 2i and 2i + 1) of a span: w[0], and for two planes w[1]. Plain integers keep their zero point. */
+V_BODY void weight_pair(int kind, const uint8_t *span, int i, lanes w[2]) {
+    lanes raw;
+    switch (kind) {
+    case LS_PACK_W2: w[0] = v_field(v_load(span + i / 8 * 64), i % 8 * 2, 3); break;
+    case LS_PACK_W3:
+        w[0] = v_field(v_load(span + i / 8 * 64), i % 8 * 2, 3);
+        w[0] = v_or(w[0], v_shl16(v_field(v_load(span + 128), i, 1), 2));
+        break;
+    case LS_PACK_W4: w[0] = v_field(v_load(span + i / 4 * 64), i % 4 * 4, 15); break;
+    case LS_PACK_W5:
+        w[0] = v_field(v_load(span + i / 4 * 64), i % 4 * 4, 15);
+        w[0] = v_or(w[0], v_shl16(v_field(v_load(span + 256), i, 1), 4));
+        break;
+    case LS_PACK_W6:
+        w[0] = v_field(v_load(span + i / 4 * 64), i % 4 * 4, 15);
+        w[0] = v_or(w[0], v_shl16(v_field(v_load(span + 256 + i / 8 * 64), i % 8 * 2, 3), 4));
+        break;
+    case LS_PACK_W8: w[0] = v_field(v_load(span + i / 2 * 64), i % 2 * 8, 255); break;
+    case LS_PACK_IQ4: w[0] = v_lookup16(ls_iq4_codebook, v_field(v_load(span + i / 4 * 64), i % 4 * 4, 15)); break;
+    case LS_PACK_F16: /* w = 256 * w[0] + w[1], w[1] unsigned */
+        raw = v_load(span + i * 64);
+        w[0] = v_sar16(raw, 8);
+        w[1] = v_field(raw, 0, 255);
+        break;
+    default: /* LS_PACK_F24: w = 4096 * w[0] + w[1], both signed */
+        raw = v_load(span + i * 64);
+        w[1] = v_sar16(v_shl16(raw, 4), 4);
+        w[0] = v_load(span + 1024 + i / 2 * 64);
+        w[0] = v_sar16(i % 2 ? v_shl16(v_field(w[0], 8, 255), 8) : v_shl16(w[0], 8), 4);
+        w[0] = v_or(w[0], v_field(raw, 12, 15));
+        break;
     }
 }
 
-LS_INLINE void quantise_row(const ls_acts *a, int64_t row, const float *x, int wide) {
-    for (int64_t b = 0; b < a->blocks; b++) {
-        int64_t left = a->cols - b * LS_EXACT_BLOCK;
-        if (left >= LS_EXACT_BLOCK) {
-            quantise_block(a, row, b, x + b * LS_EXACT_BLOCK, wide);
-            continue;
-        }
-        float tail[LS_EXACT_BLOCK] = {0};
-        memcpy(tail, x + b * LS_EXACT_BLOCK, (size_t)left * sizeof *tail);
-        quantise_block(a, row, b, tail, wide);
-    }
-    ls_acts_finish(a, row);
+V_BODY void dot_step(lanes acc[3], const lanes w[2], int wp, const lanes x[2], int xp) {
+    for (int i = 0; i < xp; i++)
+        for (int j = 0; j < wp; j++) acc[i + j] = v_dot(acc[i + j], w[j], x[i]);
 }
 
-/* ---- Weights: integers and scales ------------------------------------------------------------------------------ */
+/* (v + 2^(n-1)) >> n in 32 bits. */
+V_BODY lanes v_rshift(lanes v, int n) { return v_sar(v_add(v, v_set((1 << n) >> 1)), n); }
 
-/* Pair |i| of a span's plane of |bits| bits. */
-LS_INLINE v plane_pair(const uint8_t *plane, int bits, int i) {
-    int per = 16 / bits, mask = (1 << bits) - 1;
-    return v_and(v_srl(v_load(plane + 64 * (i / per)), i % per * bits), v_set(mask | mask << 16));
+/* rshift(I, c) from the sums of plane products. The high part is a multiple of 2^c, so only the rest is rounded. */
+V_BODY lanes combine(const lanes acc[3], int wp, int xp, int c) {
+    if (xp == 1) return v_add(v_shl(acc[0], 2), v_rshift(acc[1], 6));                   /* c = 6: 256 = 4 * 2^6 */
+    if (wp == 1) return v_add(v_shl(acc[0], 12 - c), v_rshift(acc[1], c));              /* 0 <= c <= 7 */
+    lanes rest = v_add(acc[1], v_sar(v_add(acc[2], v_set(1 << 21)), 12));               /* c = 22: 2^24 = 4 * 2^22 */
+    return v_add(v_shl(acc[0], 2), v_sar(rest, 10));
 }
 
-LS_INLINE int first_bits(int kind) { return kind == LS_PACK_W8 ? 8 : kind == LS_PACK_W2 || kind == LS_PACK_W3 ? 2 : 4; }
-
-/* Two columns of every row as unsigned 16-bit integers (quantised kinds). */
-LS_INLINE v unsigned_pair(const uint8_t *span, int kind, int i) {
-    int bits = first_bits(kind);
-    v w = plane_pair(span, bits, i);
-    if (kind == LS_PACK_IQ4) return v_codebook(w, ls_iq4_codebook);
-    if (kind == LS_PACK_W3) return v_or(w, v_sll(plane_pair(span + 64 * bits, 1, i), bits));
-    if (kind == LS_PACK_W5) return v_or(w, v_sll(plane_pair(span + 64 * bits, 1, i), bits));
-    if (kind == LS_PACK_W6) return v_or(w, v_sll(plane_pair(span + 64 * bits, 2, i), bits));
-    return w;
+/* A of section 3. One plane of each operand has c = 0, and its sum began with |half|: see first_sum. */
+V_BODY lanes aligned(const lanes acc[3], int wp, int xp, int c, int32_t half, int32_t drop) {
+    lanes i = wp == 1 && xp == 1 ? acc[0] : v_add(combine(acc, wp, xp, c), v_set(half));
+    return v_sar_each(i, v_set(drop));
 }
 
-/* Two columns of a signed mantissa as two signed planes: high * 256 + low (F16) or high * 4096 + low (F24). */
-LS_INLINE void signed_pair(const uint8_t *span, int kind, int i, v *high, v *low) {
-    v w = v_load(span + 64 * i);
-    if (kind == LS_PACK_F16) {
-        *low = v_half_sra(v_half_sll(w, 8), 8);
-        *high = v_half_sra(v_half_sub(w, *low), 8);
-        return;
-    }
-    v top = v_half_sll(plane_pair(span + 64 * 16, 8, i), 4);
-    *low = v_half_sra(v_half_sll(w, 4), 4);
-    *high = v_half_sra(v_half_sll(v_or(v_half_srl(w, 12), top), 4), 4);
-}
+/* What sum 0 starts from when nothing else does: the addend that rounds, where it may be added first. */
+V_BODY int32_t first_sum(int wp, int xp, int32_t half) { return wp == 1 && xp == 1 ? half : 0; }
 
-/* S (and M) of group g from the tile's entries. */
-LS_INLINE void scales_of(const ls_packed *w, const uint8_t *tile, int64_t g, v *s, v *m) {
-    const uint8_t *entry = tile + w->scale_at + (size_t)g * w->entry_bytes;
-    if (w->scales == LS_SCALE_DROP) {
-        *s = v_from_drop(entry);
-        return;
-    }
-    vf unit = vf_load(tile);
-    size_t second = w->entry_bytes / 2;
-    bool min = w->form.has_min;
-    if (w->super) {
-        const uint8_t *super = tile + w->super_at + (size_t)(g / w->super) * w->super_bytes;
-        bool nibble = w->scales == LS_SCALE_NIBBLE;
-        *s = vf_round(vf_mul(vf_mul(vf_from_f16(super), unit), nibble ? vf_from_nibble(entry, 0) : vf_from_i8(entry)));
-        if (min) *m = vf_round(vf_mul(vf_mul(vf_from_f16(super + 32), unit), nibble ? vf_from_nibble(entry, 4) : vf_from_i8(entry + second)));
-    } else if (w->scales == LS_SCALE_F16) {
-        *s = vf_round(vf_mul(vf_from_f16(entry), unit));
-        if (min) *m = vf_round(vf_mul(vf_from_f16(entry + second), unit));
-    } else if (w->scales == LS_SCALE_BF16) {
-        *s = vf_round(vf_mul(vf_from_bf16(entry), unit));
-        if (min) *m = vf_round(vf_mul(vf_from_bf16(entry + second), unit));
-    } else {
-        *s = vf_round(vf_mul(vf_load(entry), unit));
-        if (min) *m = vf_round(vf_mul(vf_load(entry + second), unit));
+/* S and M of the sixteen rows for group |g|; M only when the format has minima. */
+V_BODY void load_scales(const ls_packed *w, const uint8_t *tile, int64_t g, floats unit, lanes *s, lanes *m) {
+    const uint8_t *entry = tile + w->scale_at + (size_t)g * w->entry_bytes, *second = entry + w->entry_bytes / 2;
+    const uint8_t *super = tile + w->super_at;
+    bool has_min = w->form.has_min;
+    if (w->super) super += (size_t)(g / w->super) * w->super_bytes;
+    switch (w->scales) {
+    case LS_SCALE_F16:
+        *s = v_round(f_mul(f_half(entry), unit));
+        if (has_min) *m = v_round(f_mul(f_half(second), unit));
+        break;
+    case LS_SCALE_BF16:
+        *s = v_round(f_mul(f_bfloat(entry), unit));
+        if (has_min) *m = v_round(f_mul(f_bfloat(second), unit));
+        break;
+    case LS_SCALE_F32:
+        *s = v_round(f_mul(f_load(entry), unit));
+        if (has_min) *m = v_round(f_mul(f_load(second), unit));
+        break;
+    case LS_SCALE_INT8:
+        *s = v_round(f_mul(f_int8(entry), f_mul(f_half(super), unit)));
+        if (has_min) *m = v_round(f_mul(f_int8(second), f_mul(f_half(super + 32), unit)));
+        break;
+    case LS_SCALE_NIBBLE:
+        *s = v_round(f_mul(f_nibble(entry, 0), f_mul(f_half(super), unit)));
+        *m = v_round(f_mul(f_nibble(entry, 4), f_mul(f_half(super + 32), unit)));
+        break;
+    default: /* LS_SCALE_DROP */ *s = v_shr_each(v_set(1 << LS_EXACT_SCALE_BITS), v_bytes(entry)); break;
     }
 }
 
-/* ---- One group ------------------------------------------------------------------------------------------------- */
-
-/* rshift on lanes; the bounds of section 3 leave room for the addend. */
-LS_INLINE v lanes_rshift(v a, int n) { return n ? v_sra(v_add(a, v_set(1 << (n - 1))), n) : a; }
-
-/* Sums of products of the planes of activations and weights: [activation plane][weight plane]. */
+/* The running sums of one row and one tile. Under exact16 quantised formats have c = 0, so both go into |acc|. */
 typedef struct sums {
-    v d[2][2];
+    wide acc, accx;
 } sums;
 
-/* J of section 3 from the planes' sums. */
-LS_INLINE v combine(const sums *s, int c, int wide, int kind) {
-    bool split = kind == LS_PACK_F16 || kind == LS_PACK_F24;
-    if (!wide && !split) return s->d[0][0];
-    if (!wide) return v_add(v_sll(s->d[0][0], 8 - c), lanes_rshift(s->d[0][1], c));
-    if (!split) return v_add(v_sll(s->d[0][0], 12 - c), lanes_rshift(s->d[1][0], c));
-    v middle = v_add(s->d[0][1], s->d[1][0]), carry = v_sra(v_add(s->d[1][1], v_set(1 << 21)), 12);
-    return v_add(v_sll(s->d[0][0], 2), v_sra(v_add(middle, carry), 10));
+V_BODY void add_scaled(sums *z, lanes a, lanes s, int xp) {
+    z->acc = xp == 1 ? w_mul_add(z->acc, a, s) : w_mul_shift_add(z->acc, a, s);
 }
 
-/* Adds group g's terms of one row of activations. */
-LS_INLINE void add_group(q *acc, q *accx, const ls_packed *w, const sums *d, v s, v m, int drop, int32_t mean, int wide, int kind) {
-    v a = lanes_rshift(combine(d, w->form.c, wide, kind), drop);
-    *acc = wide ? q_mac4(*acc, s, a) : q_mac(*acc, s, a);
-    if (!w->form.has_min) return;
-    *accx = wide ? q_mac4(*accx, m, v_set(mean)) : q_mac(*accx, m, v_set(mean));
+V_BODY void add_mean(sums *z, int32_t mean, lanes m, int xp) {
+    if (xp == 1) z->acc = w_mul_add_one(z->acc, mean, m);
+    else z->accx = w_mul_shift_add(z->accx, v_set(mean), m);
 }
 
-LS_INLINE void finish(const ls_packed *w, const uint8_t *tile, int64_t tile_index, q acc, q accx, const ls_acts *x, int64_t row, const ls_linear_out *out) {
-    int64_t n = tile_index * LS_TILE;
-    int lanes = w->rows - n < LS_TILE ? (int)(w->rows - n) : LS_TILE;
-    if (w->form.has_min) acc = q_add_rshift(acc, accx, w->form.c);
-    vf y = vf_canon(vf_mul(vf_mul(q_to_float(acc), vf_load(tile + 64)), vf_set(x->factor[row])));
-    if (out->bias) y = vf_canon(vf_add(y, vf_canon(vf_load_n(out->bias + n, lanes))));
-    vf_store_n(out->y + row * out->stride + n, y, lanes);
+/* Writes one tile of one output row: at most sixteen outputs from column |n| on. */
+V_BODY void finish(const ls_packed *w, const uint8_t *tile, int64_t n, const sums *z, const ls_acts *x, int64_t row, const ls_linear_out *out, int xp) {
+    wide total = xp == 2 && w->form.has_min ? w_add_shifted(z->acc, z->accx, w->form.c) : z->acc;
+    int count = w->rows - n < LS_TILE ? (int)(w->rows - n) : LS_TILE;
+    floats y = f_canon(f_mul(f_mul(w_to_floats(&total), f_load(tile + 64)), f_set(x->factor[row])));
+    if (out->bias) y = f_canon(f_add(y, f_canon(f_load_n(out->bias + n, count))));
+    f_store_n(out->y + row * out->stride + n, y, count);
 }
 
-LS_INLINE v pair_at(const int16_t *q16, int64_t i) {
-    int32_t pair;
-    memcpy(&pair, q16 + 2 * i, sizeof pair);
-    return v_set(pair);
+/* Bytes between what is multiplied and what is fetched. */
+enum { AHEAD = 2048 };
+
+/* ---- One row ---------------------------------------------------------------------------------------------------- */
+
+/* What the product of one row and one tile reads. */
+typedef struct line {
+    const int16_t *x[2];
+    const int32_t *drop, *half, *mean, *sum[2];
+} line;
+
+V_BODY line line_of(const ls_acts *x, int64_t row, int xp, int size) {
+    line l = {.drop = x->drop + row * x->blocks, .half = x->half + row * x->blocks, .mean = ls_acts_mean(x, size, row)};
+    for (int i = 0; i < xp; i++) {
+        l.x[i] = ls_acts_plane(x, row, i);
+        l.sum[i] = ls_acts_sum(x, size, row, i);
+    }
+    return l;
 }
 
-/* What does not change within a call: sizes, zero point, which sums of activations belong to a group. */
-typedef struct shape {
-    int group_pairs, size, zero;
-} shape;
+/* Sums in CHAINS independent chains, so that their latencies overlap. */
+enum { CHAINS = 4 };
 
-LS_INLINE shape shape_of(const ls_packed *w) {
-    int g = w->form.group;
-    return (shape){g / 2, g == 16 ? LS_SUM_16 : g == 32 ? LS_SUM_32 : LS_SUM_64, w->form.zero};
+/* Pair |i| of a span for chain i % CHAINS. 4-bit integers stay where they are in their halves, 0, 4 or 8 bits up: that saves
+ * the shift, and a chain's sum fits, at most 16 columns * 15 * 2^8 * 32512 < 2^31. */
+V_BODY void chain_pair(int kind, const uint8_t *span, int i, lanes w[2]) {
+    if (kind == LS_PACK_W4 && i % 4 < 3) w[0] = v_field(v_load(span + i / 4 * 64), 0, 15 << i % 4 * 4);
+    else weight_pair(kind, span, i, w);
 }
 
-/* Sums start at -zero * (sum of the activations), which makes them sums over u - zero. */
-LS_INLINE void start(sums *d, const ls_acts *x, int64_t row, int64_t g, shape h, int wide) {
-    for (int p = 0; p < 2; p++)
-        for (int k = 0; k < 2; k++) d->d[p][k] = v_set(0);
-    if (!h.zero) return;
-    for (int p = 0; p <= wide; p++) d->d[p][0] = v_set(-h.zero * ls_acts_sum(x, h.size, row, p)[g]);
+/* Adds columns [16 * part, 16 * part + 16) of the span at column |col|. */
+V_BODY void dot_part(int kind, int xp, const uint8_t *span, int part, const line *l, int64_t col, lanes acc[CHAINS][3]) {
+    V_UNROLL for (int i = 0; i < 8; i++) {
+        lanes w[2], x[2];
+        chain_pair(kind, span, part * 8 + i, w);
+        for (int p = 0; p < xp; p++) x[p] = v_pair(l->x[p] + col + part * 16 + 2 * i);
+        dot_step(acc[i % CHAINS], w, weight_planes(kind), x, xp);
+    }
 }
 
-/* ---- One row of activations: unpack and multiply ---------------------------------------------------------------- */
+/* The sums begin with -z * X, which takes the zero point out of every product. */
+V_BODY void start_group(int kind, int xp, int zero, const line *l, int64_t g, int32_t half, lanes acc[CHAINS][3]) {
+    const int wp = weight_planes(kind);
+    for (int c = 0; c < CHAINS; c++)
+        for (int i = 0; i < 3; i++) acc[c][i] = v_set(0);
+    acc[0][0] = v_set(first_sum(wp, xp, half));
+    for (int i = 0; i < xp && wp == 1 && zero; i++) acc[0][i] = v_set(first_sum(wp, xp, half) - zero * l->sum[i][g]);
+}
 
-LS_INLINE void one_row_tile(const ls_packed *w, int64_t tile_index, const ls_acts *x, int64_t row, const ls_linear_out *out, int wide, int kind) {
-    const uint8_t *tile = w->data + (size_t)tile_index * w->tile_bytes;
-    bool split = kind == LS_PACK_F16 || kind == LS_PACK_F24;
-    shape h = shape_of(w);
-    const int32_t *drop = x->drop + row * x->blocks, *mean = ls_acts_mean(x, h.size, row);
-    const int16_t *plane[2] = {ls_acts_plane(x, row, 0), ls_acts_plane(x, row, wide)};
-    q acc = q_zero(), accx = q_zero();
-    for (int64_t g = 0; g < w->form.groups; g++) {
-        sums d;
-        v s = v_set(0), m = s, other = s, other_low = s;
-        start(&d, x, row, g, h, wide);
-        scales_of(w, tile, g, &s, &m);
-        for (int64_t i = g * h.group_pairs; i < (g + 1) * h.group_pairs;) {
-            const uint8_t *span = tile + w->span_at + (size_t)(i / PAIRS) * w->span_bytes;
-            LS_PREFETCH(span + 2048);
-            int first = (int)(i % PAIRS), n = h.group_pairs < PAIRS ? h.group_pairs : PAIRS;
-            if (split) {
-                LS_UNROLL
-                for (int j = 0; j < PAIRS; j++) {
-                    v high, low;
-                    signed_pair(span, kind, j, &high, &low);
-                    for (int p = 0; p <= wide; p++) {
-                        v a = pair_at(plane[p], i + j);
-                        d.d[p][0] = v_dot(d.d[p][0], high, a);
-                        d.d[p][1] = v_dot(d.d[p][1], low, a);
-                    }
-                }
-            } else if (n == PAIRS) {
-                LS_UNROLL
-                for (int j = 0; j < PAIRS; j++) {
-                    v u = unsigned_pair(span, kind, j);
-                    v *to = j & 1 ? &other : &d.d[0][0];
-                    *to = v_dot(*to, u, pair_at(plane[0], i + j));
-                    if (wide) {
-                        v *to_low = j & 1 ? &other_low : &d.d[1][0];
-                        *to_low = v_dot(*to_low, u, pair_at(plane[1], i + j));
-                    }
-                }
-            } else {
-                for (int j = 0; j < n; j++) {
-                    v u = unsigned_pair(span, kind, first + j);
-                    d.d[0][0] = v_dot(d.d[0][0], u, pair_at(plane[0], i + j));
-                    if (wide) d.d[1][0] = v_dot(d.d[1][0], u, pair_at(plane[1], i + j));
-                }
+V_BODY void end_group(const ls_packed *w, const uint8_t *tile, int kind, int xp, const line *l, int64_t g, int64_t block, floats unit,
+                      lanes acc[CHAINS][3], sums *z) {
+    const int wp = weight_planes(kind);
+    lanes s, m = v_set(0), total[3];
+    load_scales(w, tile, g, unit, &s, &m);
+    for (int i = 0; i < xp + wp - 1; i++) {
+        bool up = kind == LS_PACK_W4;
+        lanes one = up ? v_sar(acc[1][i], 4) : acc[1][i], two = up ? v_sar(acc[2][i], 8) : acc[2][i];
+        total[i] = v_add(v_add(acc[0][i], one), v_add(two, acc[3][i]));
+    }
+    add_scaled(z, aligned(total, wp, xp, w->form.c, l->half[block], l->drop[block]), s, xp);
+    if (w->form.has_min) add_mean(z, l->mean[g], m, xp);
+}
+
+/* One tile by one row; 16 << size is the group. */
+V_BODY void one_row_tile(const ls_packed *w, const uint8_t *tile, int kind, int xp, int size, const line *l, sums *z) {
+    const int step = size == LS_SUM_64 ? 2 : 1, group = 16 << size;
+    floats unit = f_load(tile);
+    lanes acc[CHAINS][3];
+    *z = (sums){w_zero(), w_zero()};
+    for (int64_t k = 0; k < w->spans; k += step) {
+        const uint8_t *span = tile + w->span_at + (size_t)k * w->span_bytes;
+        int64_t block = k / 2;
+        V_UNROLL for (int part = 0; part < 2 * step; part++) {
+            int64_t g = (k * 2 + part) >> size;
+            if (part * 16 % group == 0) start_group(kind, xp, w->form.zero, l, g, l->half[block], acc);
+            LS_PREFETCH(span + AHEAD + part * 128);
+            LS_PREFETCH(span + AHEAD + part * 128 + 64);
+            dot_part(kind, xp, span + (size_t)(part / 2) * w->span_bytes, part % 2, l, (k + part / 2) * LS_SPAN, acc);
+            if ((part + 1) * 16 % group == 0) end_group(w, tile, kind, xp, l, g, block, unit, acc, z);
+        }
+    }
+}
+
+V_BODY void one_row(const ls_packed *w, int64_t tile_begin, int64_t tile_end, const ls_acts *x, int64_t row, const ls_linear_out *out, int kind, int xp,
+                       int size) {
+    line l = line_of(x, row, xp, size);
+    for (int64_t i = tile_begin; i < tile_end; i++) {
+        const uint8_t *tile = w->data + (size_t)i * w->tile_bytes;
+        sums z;
+        one_row_tile(w, tile, kind, xp, size, &l, &z);
+        finish(w, tile, i * LS_TILE, &z, x, row, out, xp);
+    }
+}
+
+/* Which sums of activations belong to a group. */
+V_BODY int size_of(const ls_packed *w) { return w->form.group == 16 ? LS_SUM_16 : w->form.group == 32 ? LS_SUM_32 : LS_SUM_64; }
+
+/* ---- Several rows ------------------------------------------------------------------------------------------------- */
+
+/* Unpacked weights of V_TILES tiles: pairs [pair, plane, tile] with the zero point subtracted, scales [group, tile]. */
+typedef struct table {
+    uint8_t *pairs, *scale, *min;
+    sums *sums; /* [LS_LINEAR_TOKENS, V_TILES] */
+} table;
+
+V_BODY table table_of(void *scratch) {
+    table t = {.pairs = scratch};
+    t.scale = t.pairs + 2 * LS_TILE * LS_LINEAR_CHUNK * 2 * 2;
+    t.min = t.scale + 2 * LS_TILE * (LS_LINEAR_CHUNK / 16) * 4;
+    t.sums = (sums *)(t.min + 2 * LS_TILE * (LS_LINEAR_CHUNK / 16) * 4);
+    return t;
+}
+
+/* Spans [begin, end) of tile |data| into place |at| of the table. */
+V_BODY void unpack(const ls_packed *w, const uint8_t *tile, int64_t begin, int64_t end, const table *t, int at, int kind) {
+    const int wp = weight_planes(kind);
+    lanes zero = v_set(w->form.zero | w->form.zero << 16);
+    uint8_t *to = t->pairs + at * 64;
+    for (int64_t k = begin; k < end; k++, to += 16 * 64 * wp * V_TILES) {
+        const uint8_t *span = tile + w->span_at + (size_t)k * w->span_bytes;
+        V_UNROLL for (int i = 0; i < 16; i++) {
+            lanes p[2];
+            weight_pair(kind, span, i, p);
+            if (wp == 1) p[0] = v_sub16(p[0], zero);
+            for (int j = 0; j < wp; j++) v_store(to + (i * wp + j) * V_TILES * 64, p[j]);
+        }
+    }
+    floats unit = f_load(tile);
+    int64_t g0 = begin * LS_SPAN / w->form.group, g1 = end * LS_SPAN / w->form.group;
+    for (int64_t g = g0; g < g1; g++) {
+        lanes s, m = v_set(0);
+        load_scales(w, tile, g, unit, &s, &m);
+        v_store(t->scale + ((g - g0) * V_TILES + at) * 64, s);
+        v_store(t->min + ((g - g0) * V_TILES + at) * 64, m);
+    }
+}
+
+/* Sums of plane products of |n| rows and all tiles over one group: |pairs| unpacked weights, |x| the first row's columns,
+ * rows |stride| and planes |plane| integers apart; |half| the first row's, rows |blocks| apart. */
+V_BODY void dot_group(const uint8_t *pairs, int count, const int16_t *x, int64_t stride, int64_t plane, const int32_t *half, int64_t blocks,
+                      lanes acc[V_ROWS][V_TILES][3], int n, int wp, int xp) {
+    for (int r = 0; r < n; r++)
+        for (int t = 0; t < V_TILES; t++)
+            for (int i = 0; i < 3; i++) acc[r][t][i] = v_set(i ? 0 : first_sum(wp, xp, half[r * blocks]));
+    const uint8_t *end = pairs + count * wp * V_TILES * 64;
+    do { /* tested at the end: compilers then keep each sum in one register */
+        lanes w[V_TILES][2];
+        for (int t = 0; t < V_TILES; t++)
+            for (int j = 0; j < wp; j++) w[t][j] = v_load(pairs + (j * V_TILES + t) * 64);
+        V_UNROLL for (int r = 0; r < n; r++) {
+            lanes v[2];
+            for (int p = 0; p < xp; p++) v[p] = v_pair(x + r * stride + p * plane);
+            for (int t = 0; t < V_TILES; t++) dot_step(acc[r][t], w[t], wp, v, xp);
+        }
+        pairs += wp * V_TILES * 64;
+        x += 2;
+    } while (pairs < end);
+}
+
+/* Adds spans [begin, end) to the sums of |n| rows from |row| on. */
+V_BODY void several_rows_block(const ls_packed *w, int64_t begin, int64_t end, const table *t, const ls_acts *x, int64_t row, sums *z, int n, int wp, int xp) {
+    const int size = size_of(w), group = 16 << size;
+    const int64_t plane = x->blocks * LS_EXACT_BLOCK, stride = plane * xp, groups = (end - begin) * LS_SPAN >> (4 + size);
+    for (int64_t i = 0; i < groups; i++) {
+        int64_t g = (begin * LS_SPAN >> (4 + size)) + i;
+        const int32_t *drop = x->drop + row * x->blocks + (g >> (2 - size)), *half = x->half + row * x->blocks + (g >> (2 - size));
+        lanes acc[V_ROWS][V_TILES][3], s[V_TILES], m[V_TILES];
+        dot_group(t->pairs + i * (group / 2) * wp * V_TILES * 64, group / 2, ls_acts_plane(x, row, 0) + g * group, stride, plane, half,
+                  x->blocks, acc, n, wp, xp);
+        for (int c = 0; c < V_TILES; c++) {
+            s[c] = v_load(t->scale + (i * V_TILES + c) * 64);
+            m[c] = v_load(t->min + (i * V_TILES + c) * 64);
+        }
+        V_UNROLL for (int r = 0; r < n; r++) {
+            for (int c = 0; c < V_TILES; c++) {
+                sums *at = &z[r * V_TILES + c];
+                add_scaled(at, aligned(acc[r][c], wp, xp, w->form.c, half[r * x->blocks], drop[r * x->blocks]), s[c], xp);
+                if (w->form.has_min) add_mean(at, ls_acts_mean(x, size, row + r)[g], m[c], xp);
             }
-            i += n;
-        }
-        d.d[0][0] = v_add(d.d[0][0], other);
-        d.d[1][0] = v_add(d.d[1][0], other_low);
-        add_group(&acc, &accx, w, &d, s, m, drop[g * h.group_pairs / BLOCK_PAIRS], mean[g], wide, kind);
-    }
-    finish(w, tile, tile_index, acc, accx, x, row, out);
-}
-
-/* ---- Several rows: unpack a piece once -------------------------------------------------------------------------- */
-
-/* Working memory: pairs of a piece, [pair][planes][16]; scales and minima of its groups; sums of the rows. */
-typedef struct bench {
-    int32_t *pairs, *scale, *min;
-    int64_t *acc, *accx;
-} bench;
-
-LS_INLINE bench bench_of(void *scratch) {
-    uint8_t *p = scratch;
-    const size_t pairs = (size_t)2 * LS_TILE * LS_LINEAR_CHUNK * 2 * 2, scales = (size_t)2 * LS_TILE * (LS_LINEAR_CHUNK / 16) * 4;
-    return (bench){(int32_t *)(void *)p, (int32_t *)(void *)(p + pairs), (int32_t *)(void *)(p + pairs + scales),
-                   (int64_t *)(void *)(p + pairs + 2 * scales), (int64_t *)(void *)(p + pairs + 2 * scales + (size_t)LS_LINEAR_TOKENS * LS_TILE * 8)};
-}
-
-LS_INLINE void unpack(const ls_packed *w, const uint8_t *tile, int64_t begin, int64_t end, const bench *b, int kind) {
-    bool split = kind == LS_PACK_F16 || kind == LS_PACK_F24;
-    int32_t *to = b->pairs;
-    for (int64_t span = begin / LS_SPAN; span < end / LS_SPAN; span++) {
-        const uint8_t *from = tile + w->span_at + (size_t)span * w->span_bytes;
-        LS_UNROLL
-        for (int j = 0; j < PAIRS; j++) {
-            if (split) {
-                v high, low;
-                signed_pair(from, kind, j, &high, &low);
-                v_store(to, high);
-                v_store(to + 16, low);
-                to += 32;
-            } else {
-                v_store(to, unsigned_pair(from, kind, j));
-                to += 16;
-            }
-        }
-    }
-    for (int64_t g = begin / w->form.group, i = 0; g < end / w->form.group; g++, i++) {
-        v s = v_set(0), m = s;
-        scales_of(w, tile, g, &s, &m);
-        v_store(b->scale + 16 * i, s);
-        v_store(b->min + 16 * i, m);
-    }
-}
-
-/* |n| rows (a constant) over the unpacked columns [begin, end). */
-LS_INLINE void rows_piece(const ls_packed *w, const ls_acts *x, int64_t row, int n, int64_t token, int64_t begin, int64_t end, const bench *b, int wide, int kind) {
-    bool split = kind == LS_PACK_F16 || kind == LS_PACK_F24;
-    shape h = shape_of(w);
-    const int width = split ? 32 : 16;
-    for (int64_t g = begin / w->form.group, local = 0; g < end / w->form.group; g++, local++) {
-        sums d[4];
-        v s = v_load(b->scale + 16 * local), m = v_load(b->min + 16 * local);
-        LS_UNROLL
-        for (int t = 0; t < n; t++) start(&d[t], x, row + t, g, h, wide);
-        const int32_t *u = b->pairs + local * h.group_pairs * width;
-        int64_t first = g * h.group_pairs;
-        for (int i = 0; i < h.group_pairs; i++, u += width) {
-            v high = v_load(u), low = split ? v_load(u + 16) : high;
-            LS_UNROLL
-            for (int t = 0; t < n; t++)
-                for (int p = 0; p <= wide; p++) {
-                    v a = pair_at(ls_acts_plane(x, row + t, p), first + i);
-                    d[t].d[p][0] = v_dot(d[t].d[p][0], high, a);
-                    if (split) d[t].d[p][1] = v_dot(d[t].d[p][1], low, a);
-                }
-        }
-        LS_UNROLL
-        for (int t = 0; t < n; t++) {
-            q acc = q_load(b->acc + (token + t) * 16), accx = w->form.has_min ? q_load(b->accx + (token + t) * 16) : q_zero();
-            add_group(&acc, &accx, w, &d[t], s, m, x->drop[(row + t) * x->blocks + first / BLOCK_PAIRS], ls_acts_mean(x, h.size, row + t)[g], wide, kind);
-            q_store(b->acc + (token + t) * 16, acc);
-            if (w->form.has_min) q_store(b->accx + (token + t) * 16, accx);
         }
     }
 }
 
-LS_INLINE void rows_tile(const ls_packed *w, int64_t tile_index, const ls_acts *x, int64_t row, int64_t n, const ls_linear_out *out, void *scratch, int wide, int kind) {
-    const uint8_t *tile = w->data + (size_t)tile_index * w->tile_bytes;
-    bench b = bench_of(scratch);
-    int64_t cols = w->spans * LS_SPAN;
-    for (int64_t t = 0; t < n; t++) {
-        q_store(b.acc + t * 16, q_zero());
-        q_store(b.accx + t * 16, q_zero());
-    }
-    for (int64_t begin = 0; begin < cols; begin += LS_LINEAR_CHUNK) {
-        int64_t end = begin + LS_LINEAR_CHUNK < cols ? begin + LS_LINEAR_CHUNK : cols, t = 0;
-        unpack(w, tile, begin, end, &b, kind);
-        for (; t + 4 <= n; t += 4) rows_piece(w, x, row + t, 4, t, begin, end, &b, wide, kind);
-        for (; t < n; t++) rows_piece(w, x, row + t, 1, t, begin, end, &b, wide, kind);
-    }
-    for (int64_t t = 0; t < n; t++) finish(w, tile, tile_index, q_load(b.acc + t * 16), q_load(b.accx + t * 16), x, row + t, out);
+/* All |n| rows, in blocks of the largest size whose sums fit the registers. */
+V_BODY void several_rows_blocks(const ls_packed *w, int64_t begin, int64_t end, const table *t, const ls_acts *x, int64_t row, int64_t n, int wp, int xp) {
+    const int most = wp == 1 && xp == 1 ? V_ROWS : V_ROWS_WIDE;
+    int64_t r = 0;
+    for (; r + most <= n; r += most) several_rows_block(w, begin, end, t, x, row + r, t->sums + r * V_TILES, most, wp, xp);
+    for (; r + 2 <= n; r += 2) several_rows_block(w, begin, end, t, x, row + r, t->sums + r * V_TILES, 2, wp, xp);
+    for (; r < n; r++) several_rows_block(w, begin, end, t, x, row + r, t->sums + r * V_TILES, 1, wp, xp);
 }
 
-LS_INLINE void linear(const ls_packed *w, int64_t tile_begin, int64_t tile_end, const ls_acts *x, int64_t row_begin, int64_t row_end,
-                      const ls_linear_out *out, void *scratch, int wide, int kind) {
-    for (int64_t tile = tile_begin; tile < tile_end; tile++) {
-        if (row_end - row_begin == 1) {
-            one_row_tile(w, tile, x, row_begin, out, wide, kind);
-            continue;
+/* The same for all kinds of weights, so not inlined into each kernel. */
+typedef void rows_fn(const ls_packed *w, int64_t begin, int64_t end, const table *t, const ls_acts *x, int64_t row, int64_t n);
+
+static void rows_1_1(const ls_packed *w, int64_t begin, int64_t end, const table *t, const ls_acts *x, int64_t row, int64_t n) {
+    several_rows_blocks(w, begin, end, t, x, row, n, 1, 1);
+}
+static void rows_1_2(const ls_packed *w, int64_t begin, int64_t end, const table *t, const ls_acts *x, int64_t row, int64_t n) {
+    several_rows_blocks(w, begin, end, t, x, row, n, 1, 2);
+}
+static void rows_2_1(const ls_packed *w, int64_t begin, int64_t end, const table *t, const ls_acts *x, int64_t row, int64_t n) {
+    several_rows_blocks(w, begin, end, t, x, row, n, 2, 1);
+}
+static void rows_2_2(const ls_packed *w, int64_t begin, int64_t end, const table *t, const ls_acts *x, int64_t row, int64_t n) {
+    several_rows_blocks(w, begin, end, t, x, row, n, 2, 2);
+}
+
+/* V_TILES tiles from |tile| on (the last may stand in for missing ones) by rows [row_begin, row_end). */
+V_BODY void several_rows_tiles(const ls_packed *w, int64_t tile, int64_t tile_end, const ls_acts *x, int64_t row_begin, int64_t row_end,
+                                  const ls_linear_out *out, const table *t, int kind, int xp) {
+    rows_fn *const rows = weight_planes(kind) == 1 ? (xp == 1 ? rows_1_1 : rows_1_2) : (xp == 1 ? rows_2_1 : rows_2_2);
+    const int64_t chunk = LS_LINEAR_CHUNK / LS_SPAN;
+    const uint8_t *data[V_TILES];
+    for (int c = 0; c < V_TILES; c++) data[c] = w->data + (size_t)(tile + c < tile_end ? tile + c : tile_end - 1) * w->tile_bytes;
+    int64_t held = -1; /* first span of what the table holds */
+    for (int64_t row = row_begin; row < row_end; row += LS_LINEAR_TOKENS) {
+        int64_t n = row_end - row < LS_LINEAR_TOKENS ? row_end - row : LS_LINEAR_TOKENS;
+        for (int64_t i = 0; i < n * V_TILES; i++) t->sums[i] = (sums){w_zero(), w_zero()};
+        for (int64_t k = 0; k < w->spans; k += chunk) {
+            int64_t end = w->spans - k < chunk ? w->spans : k + chunk;
+            for (int c = 0; c < V_TILES && held != k; c++) unpack(w, data[c], k, end, t, c, kind);
+            held = k;
+            rows(w, k, end, t, x, row, n);
         }
-        for (int64_t row = row_begin; row < row_end; row += LS_LINEAR_TOKENS) {
-            int64_t n = row_end - row < LS_LINEAR_TOKENS ? row_end - row : LS_LINEAR_TOKENS;
-            rows_tile(w, tile, x, row, n, out, scratch, wide, kind);
-        }
+        for (int64_t r = 0; r < n; r++)
+            for (int c = 0; c < V_TILES && tile + c < tile_end; c++)
+                finish(w, data[c], (tile + c) * LS_TILE, &t->sums[r * V_TILES + c], x, row + r, out, xp);
     }
 }
 
-/* ---- The kernels of this level: one function per line of kernels.def -------------------------------------------- */
+/* ---- Kernels ------------------------------------------------------------------------------------------------------ */
 
-#define LS_QUANTISE(contract, lv, LEVEL) LS_QUANTISE_##LEVEL(contract, lv)
-#define LS_LINEAR(kd, KIND, contract, lv, LEVEL) LS_LINEAR_##LEVEL(kd, KIND, contract, lv)
-#define DEFINE_QUANTISE(contract, lv) \
-    void ls_quantise_exact##contract##_##lv(const ls_acts *a, int64_t row, const float *x) { quantise_row(a, row, x, contract == 24); }
-#define DEFINE_LINEAR(kd, KIND, contract, lv)                                                                                         \
-    void ls_linear_##kd##_exact##contract##_##lv(const ls_packed *w, int64_t tile_begin, int64_t tile_end, const ls_acts *x,            \
-                                                 int64_t row_begin, int64_t row_end, const ls_linear_out *out, void *scratch) {        \
-        linear(w, tile_begin, tile_end, x, row_begin, row_end, out, scratch, contract == 24, LS_PACK_##KIND);                          \
-    }
-#ifndef LS_QUANTISE_C
-#define LS_QUANTISE_C(contract, lv)
-#define LS_LINEAR_C(kd, KIND, contract, lv)
+/* The body of every linear kernel. Groups of 16 exist in formats of 2, 3 and 6 bits only. */
+V_BODY void linear(const ls_packed *w, int64_t tile_begin, int64_t tile_end, const ls_acts *x, int64_t row_begin, int64_t row_end, const ls_linear_out *out,
+                      void *scratch, int kind, int xp) {
+    const bool sixteens = kind == LS_PACK_W2 || kind == LS_PACK_W3 || kind == LS_PACK_W6;
+    if (row_end - row_begin > 1) {
+        table t = table_of(scratch);
+        for (int64_t i = tile_begin; i < tile_end; i += V_TILES) several_rows_tiles(w, i, tile_end, x, row_begin, row_end, out, &t, kind, xp);
+    } else if (weight_planes(kind) == 2 || w->form.group == 64) one_row(w, tile_begin, tile_end, x, row_begin, out, kind, xp, LS_SUM_64);
+    else if (sixteens && w->form.group == 16) one_row(w, tile_begin, tile_end, x, row_begin, out, kind, xp, LS_SUM_16);
+    else one_row(w, tile_begin, tile_end, x, row_begin, out, kind, xp, LS_SUM_32);
+}
+
 #endif
-#ifndef LS_QUANTISE_AVX2
-#define LS_QUANTISE_AVX2(contract, lv)
-#define LS_LINEAR_AVX2(kd, KIND, contract, lv)
-#endif
-#ifndef LS_QUANTISE_AVX512
-#define LS_QUANTISE_AVX512(contract, lv)
-#define LS_LINEAR_AVX512(kd, KIND, contract, lv)
-#endif
-#include "native/kernels.def"

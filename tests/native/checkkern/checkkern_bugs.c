@@ -67,7 +67,8 @@ static void read_row(const ls_packed *w, int64_t n, row *r, mistake m) {
     truncate_scales(r, w->form.groups, s, split);
 }
 
-static void run(const ls_packed *w, int64_t tile_begin, int64_t tile_end, const ls_acts *x, int64_t row_begin, int64_t row_end, const ls_linear_out *out, mistake m) {
+static void run(const ls_packed *w, int64_t tile_begin, int64_t tile_end, const ls_acts *x, int64_t row_begin, int64_t row_end,
+                const ls_linear_out *out, mistake m) {
     size_t cols = (size_t)w->form.cols, groups = (size_t)w->form.groups;
     row r = {.u = calloc(cols, 4), .scale = calloc(groups, 4), .min = calloc(groups, 4), .scratch = calloc(cols + 2 * groups + 64, 4)};
     if (!r.u || !r.scale || !r.min || !r.scratch) exit(2);

@@ -31,11 +31,13 @@ static void bind_guarded(ck_ready *z) {
     a->q = (int16_t *)b[0].data;
     a->drop = (int32_t *)b[1].data;
     a->factor = (float *)b[2].data;
+    ck_buffer_init(&b[3], cells * 4, c->side);
+    a->half = (int32_t *)b[3].data;
     for (int i = 0; i < LS_SUMS; i++) {
-        ck_buffer_init(&b[3 + 2 * i], (cells * planes << (2 - i)) * 4, c->side);
-        ck_buffer_init(&b[4 + 2 * i], (cells << (2 - i)) * 4, c->side);
-        a->sum[i] = (int32_t *)b[3 + 2 * i].data;
-        a->mean[i] = (int32_t *)b[4 + 2 * i].data;
+        ck_buffer_init(&b[4 + 2 * i], (cells * planes << (2 - i)) * 4, c->side);
+        ck_buffer_init(&b[5 + 2 * i], (cells << (2 - i)) * 4, c->side);
+        a->sum[i] = (int32_t *)b[4 + 2 * i].data;
+        a->mean[i] = (int32_t *)b[5 + 2 * i].data;
     }
 }
 
@@ -44,7 +46,10 @@ static void quantise_reference(const ls_acts *a, int64_t row, const float *x, ls
     int p = a->planes == 1 ? LS_EXACT_P16 : LS_EXACT_P24;
     ls_exact_quantise(x, a->cols, p, r);
     a->factor[row] = ls_pow2(r->e - 127 - p);
-    for (int64_t b = 0; b < a->blocks; b++) a->drop[row * a->blocks + b] = r->drop[b] > LS_EXACT_MAX_DROP ? 0 : r->drop[b];
+    for (int64_t b = 0; b < a->blocks; b++) {
+        a->drop[row * a->blocks + b] = r->drop[b] > LS_EXACT_MAX_DROP ? 0 : r->drop[b];
+        a->half[row * a->blocks + b] = (1 << a->drop[row * a->blocks + b]) >> 1;
+    }
     for (int64_t k = 0; k < a->blocks * LS_EXACT_BLOCK; k++) {
         int drop = r->drop[k / LS_EXACT_BLOCK];
         int32_t q = drop > LS_EXACT_MAX_DROP ? 0 : r->q[k], high = a->planes == 1 ? q : (q + 2048) >> 12;
@@ -153,7 +158,10 @@ static int compare(const ck_ready *z, const char *how, char why[256]) {
 int ck_check_linear(ck_ready *z, ls_linear_fn *fn, char why[256]) {
     int64_t tiles = z->packed.tiles, half = tiles / 2, rows = z->c.t, part = rows / 3;
     call calls[2][4] = {{{z, fn, NULL, 0, tiles, 0, rows}},
-                        {{z, fn, NULL, 0, half, 0, part}, {z, fn, NULL, half, tiles, 0, part}, {z, fn, NULL, 0, half, part, rows}, {z, fn, NULL, half, tiles, part, rows}}};
+                        {{z, fn, NULL, 0, half, 0, part},
+                         {z, fn, NULL, half, tiles, 0, part},
+                         {z, fn, NULL, 0, half, part, rows},
+                         {z, fn, NULL, half, tiles, part, rows}}};
     for (int pass = 0; pass < 2; pass++) {
         const char *how = pass ? "in pieces" : "whole", *fault = NULL;
         int mode = fegetround();
