@@ -17,15 +17,18 @@ typedef struct ls_batch {
     const int32_t *out_row;  /* [R] ascending row indices whose logits are wanted */
 } ls_batch;
 
-/* Called after each node with its output f32 [rows, cols] (borrowed, valid during the call). */
-typedef void (*ls_observer)(void *user, const ls_node *node, const float *values, int64_t rows, int64_t cols);
+/* Called after each node with its output f32 [rows, cols] (borrowed, valid during the call). What the observer writes into
+ * |values| is what later nodes read (and, after the last node, the logits): this is how one executor is fed another's values. */
+typedef void (*ls_observer)(void *user, const ls_node *node, float *values, int64_t rows, int64_t cols);
 
 typedef struct ls_executor_options {
     int max_seqs, context, max_rows; /* max_rows: largest T of one forward pass */
     int threads;                     /* native only; 0: all cores */
     const char *level;               /* native only: "c", "avx2", "avx512"; NULL: best of this machine */
     bool f64;                        /* reference only, float contract: evaluates and caches in double, logits rounded to f32 */
-    ls_observer observer;            /* NULL: none; under f64 it sees values rounded to f32 */
+    /* Nodes [n_nodes] whose outputs the observer wants; NULL: all. */
+    const bool *observe;
+    ls_observer observer;            /* NULL: none; under f64 it sees values rounded to f32, and writes are lost */
     void *observer_user;
     void (*progress)(void *user, double fraction); /* loading and packing; NULL: none */
     void *progress_user;

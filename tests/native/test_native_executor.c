@@ -49,7 +49,7 @@ typedef struct subject {
     float *values[NODES];     /* by node: [n_tokens, cols] */
 } subject;
 
-static void keep(void *user, const ls_node *n, const float *values, int64_t rows, int64_t cols) {
+static void keep(void *user, const ls_node *n, float *values, int64_t rows, int64_t cols) {
     subject *s = user;
     size_t bytes = (size_t)(rows * cols) * sizeof *values;
     float **copy = &s->values[n - s->g->nodes];
@@ -114,7 +114,7 @@ typedef struct comparison {
     size_t seen;
 } comparison;
 
-static void compare(void *user, const ls_node *n, const float *values, int64_t rows, int64_t cols) {
+static void compare(void *user, const ls_node *n, float *values, int64_t rows, int64_t cols) {
     comparison *c = user;
     const float *want = c->s->values[n - c->s->g->nodes];
     for (int64_t i = 0; i < rows * cols; i++)

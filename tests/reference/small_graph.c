@@ -51,7 +51,7 @@ ls_code small_begin(small_graph *s, ls_contract contract, int64_t cols, const fl
     return ls_add_embed(s->g, &s->value, p, 1.0f, "x", e);
 }
 
-static void keep_output(void *user, const ls_node *node, const float *values, int64_t rows, int64_t cols) {
+static void keep_output(void *user, const ls_node *node, float *values, int64_t rows, int64_t cols) {
     small_graph *s = user;
     if (s->n_outputs == SMALL_MAX_NODES) abort();
     small_output *o = &s->outputs[s->n_outputs++];
