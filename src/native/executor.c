@@ -94,12 +94,14 @@ static void run_step(ls_native *x, int step, int thread) {
     ls_pool_barrier(x->pool);
 }
 
-/* Shows the value of a finished node; the others wait, since the next node may overwrite it. */
+/* Shows the value of a finished node; the others wait, since the next node may overwrite it, and reads (quantises, stores)
+ * what the observer left there: under an observer the plan has one step per node and quantises just before a product. */
 static void observe(ls_native *x, int step, int thread) {
     const ls_step *s = &x->plan.step[step];
     ls_item it = x->plan.item[s->begin];
     int rows = ls_native_rows(x, s->selected);
     if (it.kind != LS_ITEM_NODE || s->kind == LS_STEP_APPEND || s->kind == LS_STEP_ATTEND || !rows) return;
+    if (x->o.observe && !x->o.observe[it.node]) return;
     const ls_node *n = &x->g->nodes[it.node];
     if (!thread) x->o.observer(x->o.observer_user, n, ls_native_value(x, it.node), rows, n->cols);
     ls_pool_barrier(x->pool);

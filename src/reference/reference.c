@@ -109,7 +109,13 @@ static void to_f32(const reference *x, float *out, const void *values, size_t n)
         for (size_t i = 0; i < n; i++) out[i] = (float)((const double *)values)[i];
 }
 
-static ls_code observe(const reference *x, const ls_node *n, const void *values, int64_t rows, ls_error *e) {
+/* The observer gets the f32 values themselves, so that later nodes read what it wrote; of f64 values it gets a copy. */
+static ls_code observe(const reference *x, const ls_node *n, void *values, int64_t rows, ls_error *e) {
+    if (!x->options.observer || (x->options.observe && !x->options.observe[n - x->graph->nodes])) return LS_OK;
+    if (x->elem == sizeof(float)) {
+        x->options.observer(x->options.observer_user, n, values, rows, n->cols);
+        return LS_OK;
+    }
     float *copy;
     size_t count = (size_t)(rows * n->cols);
     LS_TRY(ls_calloc(&copy, count, sizeof *copy, "observed values", e));
@@ -134,7 +140,7 @@ static ls_code run_node(reference *x, const ls_batch *b, size_t i, ls_error *e) 
         a.v = x->cache.v + (size_t)n->layer * (size_t)x->cache.slots;
     }
     if (a.rows) LS_TRY(operators_of(x, n)(&a, e));
-    if (x->options.observer) LS_TRY(observe(x, n, x->values[i], a.rows, e));
+    LS_TRY(observe(x, n, x->values[i], a.rows, e));
     drop_inputs(x, i, b);
     return LS_OK;
 }

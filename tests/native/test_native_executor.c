@@ -397,6 +397,67 @@ static void test_warm_decode_allocates_nothing(void **unused) {
         }
 }
 
+/* ---- Observers that write, and see only some nodes ------------------------------------------------------------------ */
+
+/* Negates every value of node |fault| and counts calls. */
+typedef struct writer {
+    const ls_graph *g;
+    size_t fault, seen;
+} writer;
+
+static void negate(void *user, const ls_node *n, float *values, int64_t rows, int64_t cols) {
+    writer *w = user;
+    w->seen++;
+    if ((size_t)(n - w->g->nodes) != w->fault) return;
+    for (int64_t i = 0; i < rows * cols; i++) values[i] = values[i] == 0 ? 0 : -values[i];
+}
+
+/* Logits of a pass whose node |w->fault| is negated; observes all nodes, or only that one. */
+static void written_pass(const subject *s, writer *w, bool native, bool filter, const char *level, float *logits) {
+    ls_error e = {0};
+    bool wanted[NODES] = {false};
+    wanted[w->fault] = true;
+    ls_executor_options o = {.max_seqs = 1, .context = CONTEXT, .max_rows = s->n_tokens, .threads = 2, .level = level, .observer = negate, .observer_user = w,
+                             .observe = filter ? wanted : NULL};
+    ls_executor *x;
+    assert_ok(native ? ls_native_create(&x, s->g, s->c, &o, &e) : ls_reference_create(&x, s->g, &o, &e));
+    w->seen = 0;
+    whole_pass(x, s, logits);
+    assert_int_equal(w->seen, filter ? 1 : s->g->n_nodes);
+    x->destroy(x);
+}
+
+/* What an observer writes at any node is what the rest of the pass reads, in both executors alike. */
+static void check_writes(const char *name, ls_contract contract) {
+    subject s;
+    subject_open(&s, name, contract, 9);
+    size_t n = (size_t)s.n_tokens * (size_t)s.g->vocab, changed = 0;
+    float *want = calloc(n, sizeof *want), *got = calloc(n, sizeof *got);
+    for (size_t i = 0; i < s.g->n_nodes; i++) {
+        writer w = {.g = s.g, .fault = i};
+        written_pass(&s, &w, false, true, NULL, want);
+        changed += memcmp(want, s.logits, n * sizeof *want) != 0;
+        for (int filter = 0; filter < 2; filter++) {
+            written_pass(&s, &w, true, filter, NULL, got);
+            if (memcmp(got, want, n * sizeof *want)) fail_msg("%s: node %s written by an observer: logits differ from the reference", name, s.g->nodes[i].name);
+        }
+    }
+    /* Some faults cannot be seen in the logits: an even function of the value, say. Most can. */
+    assert_true(changed * 10 > s.g->n_nodes * 8);
+    free(want);
+    free(got);
+    subject_close(&s);
+}
+
+static void test_observer_writes(void **unused) {
+    (void)unused;
+    check_writes("llama", LS_CONTRACT_EXACT16);
+    check_writes("llama", LS_CONTRACT_EXACT24);
+    check_writes("gemma2", LS_CONTRACT_EXACT16);
+    check_writes("phi3", LS_CONTRACT_EXACT16);
+    check_writes("qwen2_moe", LS_CONTRACT_EXACT24);
+}
+
 /* An argument picks tests by name (* and ? stand for others): whole runs are long in builds without optimisation. */
 int main(int argc, char **argv) {
     if (argc > 1) cmocka_set_test_filter(argv[1]);
@@ -405,7 +466,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_experts),        cmocka_unit_test(test_every_model),
         cmocka_unit_test(test_truncate),       cmocka_unit_test(test_errors_change_nothing),
         cmocka_unit_test(test_creation_errors), cmocka_unit_test(test_progress_and_memory),
-        cmocka_unit_test(test_warm_decode_allocates_nothing),
+        cmocka_unit_test(test_warm_decode_allocates_nothing), cmocka_unit_test(test_observer_writes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

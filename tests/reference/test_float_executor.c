@@ -203,6 +203,45 @@ static void observer_sees_every_node(void **state) {
         }
 }
 
+static void write_ones(void *user, const ls_node *n, float *values, int64_t rows, int64_t cols) {
+    *(const ls_node **)user = n;
+    for (int64_t i = 0; i < rows * cols; i++) values[i] = 1.0f;
+}
+
+/* The filter shows one node; what is written there is read by the next, except under f64, which evaluates in its own values. */
+static void observer_writes_what_later_nodes_read(void **state) {
+    (void)state;
+    for (int wide = 0; wide < 2; wide++) {
+        ls_error e = {0};
+        small_graph s;
+        float plain[SMALL_VOCAB], written[2 * SMALL_VOCAB];
+        open_executor(&s, wide);
+        assert_ok(small_pass(&s, tokens[0], 1, 0, plain, &e));
+        const ls_node *seen = NULL;
+        bool wanted[64] = {false};
+        int selected = (int)s.g->n_nodes - 2;
+        assert_string_equal(s.g->nodes[selected].name, "selected");
+        wanted[selected] = true;
+        ls_executor_options o = small_options(wide);
+        o.observer = write_ones;
+        o.observer_user = &seen;
+        o.observe = wanted;
+        ls_executor *x;
+        assert_ok(ls_reference_create(&x, s.g, &o, &e));
+        int32_t slots[2] = {0, 0}, rows[2] = {0, 1};
+        ls_batch b = {.n_rows = 2, .token = tokens[0], .slot = slots, .n_out = 2, .out_row = rows};
+        assert_ok(x->forward(x, &b, written, &e));
+        assert_ptr_equal(seen, &s.g->nodes[selected]);
+        if (wide) assert_memory_equal(written, plain, sizeof plain);
+        else {
+            assert_memory_not_equal(written, plain, sizeof plain);
+            assert_memory_equal(written, written + SMALL_VOCAB, sizeof plain); /* both rows were made of ones */
+        }
+        x->destroy(x);
+        small_destroy(&s);
+    }
+}
+
 /* ---- Refusals ------------------------------------------------------------------------------------------------- */
 
 static void wrong_batches_change_nothing(void **state) {
@@ -414,6 +453,7 @@ int main(void) {
         cmocka_unit_test(f64_splits_too),
         cmocka_unit_test(outputs_are_freed_early),
         cmocka_unit_test(observer_sees_every_node),
+        cmocka_unit_test(observer_writes_what_later_nodes_read),
         cmocka_unit_test(wrong_batches_change_nothing),
         cmocka_unit_test(full_slots_are_refused),
         cmocka_unit_test(wrong_options_are_refused),
