@@ -83,8 +83,16 @@ static ls_code each_entry(ls_python_env *env, ls_arena *a, const char *list, ls_
     return LS_OK;
 }
 
+/* An environment with packages below it, or a package folder itself. */
+static ls_code add_named(ls_python_env *env, ls_arena *a, const char *folder, ls_error *e) {
+    size_t before = env->n;
+    LS_TRY(add_prefix(env, a, folder, e));
+    return env->n == before ? add_folder(env, a, folder, e) : LS_OK;
+}
+
 ls_code ls_python_env_find(ls_python_env *env, ls_arena *a, ls_error *e) {
     *env = (ls_python_env){0};
+    LS_TRY(each_entry(env, a, getenv("LOCKSTEP_PYTHON_ENV"), add_named, e));
     LS_TRY(each_entry(env, a, getenv("PYTHONPATH"), add_folder, e));
     const char *const prefixes[] = {getenv("VIRTUAL_ENV"), getenv("CONDA_PREFIX")};
     for (size_t i = 0; i < 2; i++)

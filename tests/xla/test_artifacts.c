@@ -40,6 +40,7 @@ static int make_root(void **state) {
     make_file("other/lib/python3.12/site-packages/maker/lib0.so", "other");
     make_file("other/lib/python3.12/site-packages/second/lib.so", "other");
     make_file("odd [1]*/third/lib.so", "target");
+    make_file("named/second/lib.so", "named");
     return 0;
 }
 
@@ -62,6 +63,7 @@ static void packages_are_found_in_order(void **state) {
     set_env("PYTHONPATH", "odd [1]*");
     set_env("HOME", "nothing");
     unsetenv("CONDA_PREFIX");
+    unsetenv("LOCKSTEP_PYTHON_ENV");
     assert_ok(ls_python_env_find(&env, a, &e));
     assert_int_equal(env.n, 3);
     assert_ok(ls_python_env_file(&env, a, "maker/lib?.so", &path, &e));
@@ -72,6 +74,18 @@ static void packages_are_found_in_order(void **state) {
     assert_non_null(strstr(path, "/odd [1]*/third/lib.so"));
     assert_ok(ls_python_env_file(&env, a, "absent/*.so", &path, &e));
     assert_null(path);
+
+    char named[300];
+    snprintf(named, sizeof named, "%s/other:%s/named", root, root);
+    setenv("LOCKSTEP_PYTHON_ENV", named, 1);
+    assert_ok(ls_python_env_find(&env, a, &e));
+    assert_int_equal(env.n, 4); /* "other" comes first and once */
+    assert_ok(ls_python_env_file(&env, a, "maker/lib?.so", &path, &e));
+    assert_non_null(strstr(path, "/other/"));
+    setenv("LOCKSTEP_PYTHON_ENV", strchr(named, ':') + 1, 1);
+    assert_ok(ls_python_env_find(&env, a, &e));
+    assert_ok(ls_python_env_file(&env, a, "second/lib.so", &path, &e));
+    assert_non_null(strstr(path, "/named/second/"));
     ls_arena_destroy(a);
 }
 
