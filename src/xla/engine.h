@@ -33,6 +33,7 @@ typedef struct ls_buffer ls_buffer;   /* a tensor on the device */
 /* How a program was made available: for reports. */
 typedef struct ls_compile_info {
     bool cache_hit;
+    bool stored;    /* after compiling: the program is now in the cache (not so when that is off, full or read-only) */
     double seconds; /* compiling, or loading from the cache */
 } ls_compile_info;
 
@@ -43,8 +44,9 @@ typedef struct ls_engine_ops {
     /* Copies |data| (dense, little-endian) to the device. The caller may reuse |data| after the call. */
     ls_code (*upload)(ls_engine *x, ls_buffer **out, const ls_tensor_type *type, const void *data, ls_error *e);
     /* Runs |p|. args [n_args] are borrowed, except that arguments which the module donates (tf.aliasing_output) are
-     * consumed: their storage may become an output's and they must only be freed afterwards. outs [n_outs] belong to the
-     * caller. Counts and types are checked against the program: INVALID_ARGUMENT naming the position. */
+     * consumed: their storage may become an output's and they must only be freed afterwards, also when the run fails after
+     * the checks. outs [n_outs] belong to the caller. Counts and types are checked against the program: INVALID_ARGUMENT
+     * naming the position; FAILED_PRECONDITION for an argument that was consumed before. */
     ls_code (*execute)(ls_engine *x, ls_program *p, ls_buffer *const *args, size_t n_args, ls_buffer **outs, size_t n_outs, ls_error *e);
     /* Waits for |b| and copies it to |data| [bytes], which must be its exact size. */
     ls_code (*read)(ls_engine *x, const ls_buffer *b, void *data, size_t bytes, ls_error *e);
