@@ -26,6 +26,7 @@ int cli_bench(int argc, char **argv);
 int cli_list(int argc, char **argv);
 int cli_pull(int argc, char **argv);
 int cli_rm(int argc, char **argv);
+int cli_verify(int argc, char **argv);
 
 /* ---- Messages ------------------------------------------------------------------------------------------------------ */
 

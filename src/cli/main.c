@@ -12,6 +12,7 @@ static const cli_command commands[] = {
     {"inspect", "what a model is and needs", cli_inspect},
     {"arch", "list the supported model families", cli_arch},
     {"bench", "measure prefill and decode speed", cli_bench},
+    {"verify", "compare two executors node by node", cli_verify},
     {"list", "list the models in the cache", cli_list},
 #ifdef LS_HAVE_CURL
     {"pull", "download a model into the cache", cli_pull},
