@@ -11,7 +11,7 @@ LOCKSTEP := build/release/bin/lockstep
 PROMPT ?= What is the capital of France?
 RUN_OPTIONS ?=
 
-.PHONY: all run test bench clean packages test-packages build
+.PHONY: all run test bench clean packages test-packages build plugins
 
 all: build
 
@@ -38,7 +38,11 @@ $(SMOLLM2):
 $(GEMMA3):
 	@tools/fetch_models.py gemma3
 
-test: test-packages $(SMOLLM2) $(GEMMA3)
+# The plugins of the XLA backend's tests: about 190 MB, once.
+plugins: packages
+	@tools/fetch_plugins.py
+
+test: test-packages plugins $(SMOLLM2) $(GEMMA3)
 	@LS_SMOLLM2_GGUF=$(abspath $(SMOLLM2)) LS_GEMMA3_GGUF=$(abspath $(GEMMA3)) tests/run.sh
 
 bench: build $(SMOLLM2) $(GEMMA3)
