@@ -42,6 +42,9 @@ struct ls_executor {
     /* Positions held by |slot|; truncate keeps the first |length| (0 frees the slot). */
     int (*length)(const ls_executor *x, int slot);
     void (*truncate)(ls_executor *x, int slot, int length);
+    /* Announces that |slot| will hold up to |positions|, so that an executor with static shapes can choose its capacity once;
+     * NULL where that does not matter. RESOURCE_EXHAUSTED before any device work when it cannot. */
+    ls_code (*reserve)(ls_executor *x, int slot, int positions, ls_error *e);
     /* Bytes of packed weights, KV cache and working buffers. */
     void (*memory)(const ls_executor *x, size_t *weights, size_t *kv, size_t *work);
     void (*destroy)(ls_executor *x);

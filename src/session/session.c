@@ -263,6 +263,7 @@ static void advance(ls_session *s, int slot, const float *logits) {
 static ls_code prefill(ls_session *s, int slot, ls_error *e) {
     const request *r = s->active[slot];
     ls_executor *x = s->c.executor;
+    if (x->reserve) LS_TRY(x->reserve(x, slot, (int)r->limit, e));
     for (size_t begin = 0, count; begin < r->n_prompt; begin += count) {
         count = r->n_prompt - begin < (size_t)s->c.chunk ? r->n_prompt - begin : (size_t)s->c.chunk;
         for (size_t i = 0; i < count; i++) s->row_slot[i] = slot;

@@ -1,0 +1,372 @@
+/* Modules: arguments and results of each entry around the lowered nodes. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "contract/exact.h"
+#include "xla/emit/lower.h"
+
+/* ---- Names -------------------------------------------------------------------------------------------------------------- */
+
+static const char *const entry_names[LS_ENTRY_COUNT] = {"prefill", "prefill_embeddings", "decode", "decode_ragged", "extend"};
+static const char *const precision_names[] = {"f32", "f16", "bf16"};
+
+const char *ls_entry_name(ls_entry e) { return (unsigned)e < LS_ENTRY_COUNT ? entry_names[e] : "unknown"; }
+const char *ls_precision_name(ls_precision p) { return (unsigned)p < 3 ? precision_names[p] : "unknown"; }
+
+ls_code ls_entry_parse(const char *name, ls_entry *out, ls_error *e) {
+    for (int i = 0; i < LS_ENTRY_COUNT; i++)
+        if (!strcmp(name, entry_names[i])) {
+            *out = (ls_entry)i;
+            return LS_OK;
+        }
+    LS_FAIL(e, LS_INVALID_ARGUMENT, "entry \"%.80s\" is unknown; use prefill, prefill_embeddings, decode, decode_ragged or extend", name);
+}
+
+ls_code ls_precision_parse(const char *name, ls_precision *out, ls_error *e) {
+    for (int i = 0; i < 3; i++)
+        if (!strcmp(name, precision_names[i])) {
+            *out = (ls_precision)i;
+            return LS_OK;
+        }
+    LS_FAIL(e, LS_INVALID_ARGUMENT, "precision \"%.80s\" is unknown; use f32, f16 or bf16", name);
+}
+
+/* ---- Arguments ------------------------------------------------------------------------------------------------------------ */
+
+static const char *role_name(ls_weight_role r) {
+    static const char *const names[] = {"rows", "matrix", "vector", "integers", "scales", "mins", "powers", "cos", "sin", "packed", "packed_scales", "packed_biases"};
+    return names[r];
+}
+
+static ls_code make_key(ls_lower *l, ls_emit_weight *w) {
+    char type[128] = "";
+    size_t n = 0;
+    for (int i = 0; i < w->type.rank; i++) n += (size_t)snprintf(type + n, sizeof type - n, "%" PRId64 "x", w->type.dim[i]);
+    snprintf(type + n, sizeof type - n, "%s", ls_dtype_name(w->type.dtype));
+    uint32_t offset;
+    memcpy(&offset, &w->offset, sizeof offset);
+    return ls_arena_printf(l->out->arena, &w->key, l->m.e, "%s:%s:%s:%s:+%" PRIx64 ":x%d:rope%d:%08" PRIx32 ":digit%d/%d/%d:%" PRId64 "/%" PRId64, w->name,
+                           role_name(w->role), ls_contract_name(w->contract), type, w->param ? (uint64_t)w->param->row_begin : 0, w->n_params, w->rope, offset,
+                           w->digit, w->digits, w->digit_bits, w->group, w->sub);
+}
+
+ls_val ls_lower_weight(ls_lower *l, ls_emit_weight w) {
+    ls_emit_module *o = l->out;
+    if (!l->m.rc) l->m.rc = make_key(l, &w);
+    if (l->m.rc) return (ls_val){0};
+    for (size_t i = 0; i < o->n_weights; i++)
+        if (!strcmp(o->weight[i].key, w.key)) return (ls_val){'w', (int)i, w.type};
+    l->m.rc = ls_grow(&o->weight, o->n_weights, &o->cap_weights, sizeof *o->weight, 1 << 20, "weight arguments", l->m.e);
+    if (l->m.rc) return (ls_val){0};
+    o->weight[o->n_weights++] = w;
+    return (ls_val){'w', (int)o->n_weights - 1, w.type};
+}
+
+enum { MAX_INPUTS = 12 };
+
+static ls_val input(ls_lower *l, ls_tensor_type t) {
+    ls_emit_module *o = l->out;
+    o->input[o->n_inputs++] = t;
+    return (ls_val){'a', (int)o->n_inputs - 1, t};
+}
+
+/* ---- The text around the body ------------------------------------------------------------------------------------------------ */
+
+typedef struct results {
+    ls_val *v;
+    size_t n;
+} results;
+
+/* Index of the result that argument |v| is donated to, or -1. */
+typedef struct donation {
+    int input, result;
+} donation;
+
+static ls_code write_arguments(ls_lower *l, const donation *d, int n_donations, ls_str *s, ls_error *e) {
+    const ls_emit_module *o = l->out;
+    for (size_t i = 0; i < o->n_weights; i++) {
+        LS_TRY(ls_str_printf(s, e, "%s\n      %%w%zu: ", i ? "," : "", i));
+        LS_TRY(ls_mlir_type(s, &o->weight[i].type, e));
+        if (l->m.named) LS_TRY(ls_str_printf(s, e, " loc(\"%s\")", o->weight[i].name));
+    }
+    for (size_t i = 0; i < o->n_inputs; i++) {
+        LS_TRY(ls_str_printf(s, e, "%s\n      %%a%zu: ", i || o->n_weights ? "," : "", i));
+        LS_TRY(ls_mlir_type(s, &o->input[i], e));
+        for (int j = 0; j < n_donations; j++)
+            if (d[j].input == (int)i) LS_TRY(ls_str_printf(s, e, " {tf.aliasing_output = %d : i32}", d[j].result));
+    }
+    return LS_OK;
+}
+
+static ls_code write_types(const results *r, ls_str *s, ls_error *e) {
+    for (size_t i = 0; i < r->n; i++) {
+        if (i) LS_TRY(ls_str_append(s, ", ", 2, e));
+        LS_TRY(ls_mlir_type(s, &r->v[i].t, e));
+    }
+    return LS_OK;
+}
+
+static ls_code write_module(ls_lower *l, const char *name, const results *r, const donation *d, int n_donations, ls_error *e) {
+    ls_str *s = &l->out->text;
+    LS_TRY(ls_str_printf(s, e, "module @%s {\n  func.func public @main(", name));
+    LS_TRY(write_arguments(l, d, n_donations, s, e));
+    LS_TRY(ls_str_append(s, ") -> (", 6, e));
+    LS_TRY(write_types(r, s, e));
+    LS_TRY(ls_str_append(s, ") {\n", 4, e));
+    LS_TRY(ls_str_append(s, l->m.body.data, l->m.body.len, e));
+    LS_TRY(ls_str_append(s, "    return ", 11, e));
+    for (size_t i = 0; i < r->n; i++) {
+        char value[24];
+        ls_val_name(&r->v[i], value);
+        LS_TRY(ls_str_printf(s, e, "%s%s", i ? ", " : "", value));
+    }
+    LS_TRY(ls_str_append(s, " : ", 3, e));
+    LS_TRY(write_types(r, s, e));
+    return ls_str_append(s, "\n  }\n}\n", 7, e);
+}
+
+static ls_code keep_result_types(ls_emit_module *o, const results *r, ls_error *e) {
+    LS_TRY(ls_arena_alloc(o->arena, &o->result, r->n, sizeof *o->result, e));
+    for (size_t i = 0; i < r->n; i++) o->result[i] = r->v[i].t;
+    o->n_results = r->n;
+    return LS_OK;
+}
+
+/* ---- Inputs of each entry ------------------------------------------------------------------------------------------------------ */
+
+static ls_tensor_type int_scalar(void) { return (ls_tensor_type){.dtype = LS_DT_I32}; }
+
+/* The attention nodes' common cache shape; UNIMPLEMENTED when layers differ. */
+static ls_code cache_shape(const ls_graph *g, int64_t *kv, int64_t *d, ls_error *e) {
+    *kv = *d = 0;
+    for (size_t i = 0; i < g->n_nodes; i++) {
+        const ls_node *n = &g->nodes[i];
+        if (n->op != LS_OP_ATTENTION) continue;
+        if (*d && (*kv != n->kv_heads || *d != n->head_dim))
+            LS_FAIL(e, LS_UNIMPLEMENTED, "node \"%s\" keeps %d heads of %d columns, earlier layers %lld of %lld; the XLA backend stacks equal layers only", n->name, n->kv_heads,
+                    n->head_dim, (long long)*kv, (long long)*d);
+        *kv = n->kv_heads;
+        *d = n->head_dim;
+    }
+    if (!*d) LS_FAIL(e, LS_UNIMPLEMENTED, "the graph has no attention; there is nothing to cache");
+    return LS_OK;
+}
+
+/* i32 [Bq, T] from the first place of each sequence, i32 [Bq]. */
+static ls_val places(ls_lower *l, ls_val first) {
+    ls_tensor_type t = LS_TYPE(LS_DT_I32, l->sequences, l->rows);
+    return ls_m_binary(&l->m, "add", LS_BROADCAST(&l->m, first, t, 0), ls_m_iota(&l->m, t, 1));
+}
+
+static void prefill_inputs(ls_lower *l) {
+    const ls_emit_options *o = l->o;
+    ls_mlir *m = &l->m;
+    l->sequences = 1;
+    l->rows = o->rows;
+    l->keys = (o->rows + LS_EXACT_KEY_RANGE - 1) / LS_EXACT_KEY_RANGE * LS_EXACT_KEY_RANGE;
+    if (o->entry == LS_ENTRY_PREFILL) l->token = input(l, LS_TYPE(LS_DT_I32, o->rows));
+    else l->embeddings = input(l, LS_TYPE(LS_DT_F32, o->rows, l->g->hidden));
+    l->position = input(l, LS_TYPE(LS_DT_I32, o->rows));
+    ls_val real_len = input(l, int_scalar());
+    if (o->entry == LS_ENTRY_PREFILL_EMBEDDINGS) l->bias = input(l, LS_TYPE(LS_DT_F32, o->rows, o->rows));
+    l->index = places(l, ls_m_int(m, LS_TYPE(LS_DT_I32, 1), 0));
+    l->out_row = LS_RESHAPE(m, ls_m_with_int(m, "subtract", real_len, 1), 1);
+}
+
+static void decode_inputs(ls_lower *l, int64_t kv, int64_t d) {
+    const ls_emit_options *o = l->o;
+    ls_mlir *m = &l->m;
+    bool ragged = o->entry == LS_ENTRY_DECODE_RAGGED;
+    int64_t b = ragged ? o->rows : 1, layers = l->g->n_caches;
+    ls_tensor_type id = ragged ? LS_TYPE(LS_DT_I32, b) : int_scalar();
+    l->sequences = b;
+    l->rows = 1;
+    l->keys = o->capacity;
+    l->token = LS_RESHAPE(m, input(l, id), b);
+    l->position = LS_RESHAPE(m, input(l, id), b);
+    l->index = places(l, LS_RESHAPE(m, input(l, id), b));
+    ls_tensor_type cache = ragged ? LS_TYPE(LS_DT_F32, b, layers, o->capacity, kv, d) : LS_TYPE(LS_DT_F32, layers, o->capacity, kv, d);
+    l->kcache = LS_RESHAPE(m, input(l, cache), b, layers, o->capacity, kv, d);
+    l->vcache = LS_RESHAPE(m, input(l, cache), b, layers, o->capacity, kv, d);
+}
+
+static void extend_inputs(ls_lower *l, int64_t kv, int64_t d) {
+    const ls_emit_options *o = l->o;
+    ls_mlir *m = &l->m;
+    l->sequences = 1;
+    l->rows = o->rows;
+    l->keys = o->capacity;
+    l->token = input(l, LS_TYPE(LS_DT_I32, o->rows));
+    l->slot = input(l, int_scalar());
+    l->index = places(l, LS_RESHAPE(m, input(l, int_scalar()), 1));
+    l->position = LS_RESHAPE(m, l->index, o->rows);
+    l->out_row = input(l, LS_TYPE(LS_DT_I32, o->out_rows));
+    ls_tensor_type cache = LS_TYPE(LS_DT_F32, o->sequences, l->g->n_caches, o->capacity, kv, d);
+    l->kcache = input(l, cache);
+    l->vcache = input(l, cache);
+}
+
+/* ---- Results ---------------------------------------------------------------------------------------------------------------------- */
+
+/* The lowest index of the largest value of each row: i32 [rows]. */
+static ls_val argmax(ls_lower *l, ls_val x) {
+    ls_mlir *m = &l->m;
+    ls_val max = ls_m_along_last(m, ls_m_reduce(m, "maximum", x, 1), x.t);
+    ls_tensor_type t = LS_TYPE(LS_DT_I32, x.t.dim[0], x.t.dim[1]);
+    ls_val place = ls_m_select(m, ls_m_compare(m, "EQ", x, max), ls_m_iota(m, t, 1), ls_m_int(m, t, INT32_MAX));
+    ls_val lowest = ls_m_reduce(m, "maximum", ls_m_unary(m, "stablehlo.negate", place), 1);
+    return ls_m_unary(m, "stablehlo.negate", lowest);
+}
+
+static ls_val logits_result(ls_lower *l) {
+    ls_val y = l->value[l->g->n_nodes - 1];
+    ls_entry e = l->o->entry;
+    if (l->o->argmax) y = argmax(l, y);
+    if (e == LS_ENTRY_DECODE_RAGGED || e == LS_ENTRY_EXTEND) return y;
+    return ls_m_reshape(&l->m, y, y.t.rank - 1, y.t.dim + 1); /* the one row */
+}
+
+/* A prefill's caches: its rows, then zeros up to the capacity, layer after layer. */
+static ls_val stacked(ls_lower *l, const ls_val *layer) {
+    ls_mlir *m = &l->m;
+    int n = l->g->n_caches;
+    ls_val *all = NULL;
+    if (!m->rc) m->rc = ls_arena_alloc(l->out->arena, &all, (size_t)n, sizeof *all, m->e);
+    for (int i = 0; i < n && !m->rc; i++) all[i] = ls_m_pad_end(m, layer[i], 1, l->o->capacity - l->rows);
+    return m->rc ? (ls_val){0} : ls_m_concat(m, all, n, 0);
+}
+
+static void cache_results(ls_lower *l, ls_val out[2]) {
+    ls_mlir *m = &l->m;
+    if (!l->kcache.kind) {
+        out[0] = stacked(l, l->layer_k);
+        out[1] = stacked(l, l->layer_v);
+        return;
+    }
+    out[0] = l->kcache;
+    out[1] = l->vcache;
+    if (l->o->entry == LS_ENTRY_DECODE)
+        for (int i = 0; i < 2; i++) out[i] = ls_m_reshape(m, out[i], 4, out[i].t.dim + 1);
+}
+
+/* ---- Making a module ------------------------------------------------------------------------------------------------------------- */
+
+static ls_code check_options(const ls_graph *g, const ls_emit_options *o, ls_error *e) {
+    if (o->capacity < LS_EXACT_KEY_RANGE || o->capacity % LS_EXACT_KEY_RANGE || o->capacity > LS_MAX_CONTEXT)
+        LS_FAIL(e, LS_INVALID_ARGUMENT, "capacity of %lld positions; it must be a multiple of %d up to %d", (long long)o->capacity, LS_EXACT_KEY_RANGE, LS_MAX_CONTEXT);
+    if (o->entry != LS_ENTRY_DECODE && (o->rows < 1 || o->rows > LS_MAX_CHUNK)) LS_FAIL(e, LS_INVALID_ARGUMENT, "%lld rows; allowed are 1 to %d", (long long)o->rows, LS_MAX_CHUNK);
+    if (o->entry != LS_ENTRY_DECODE && o->entry != LS_ENTRY_DECODE_RAGGED && o->rows > o->capacity)
+        LS_FAIL(e, LS_INVALID_ARGUMENT, "%lld rows do not fit a capacity of %lld positions; raise the capacity", (long long)o->rows, (long long)o->capacity);
+    if (o->entry == LS_ENTRY_EXTEND && (o->sequences < 1 || o->sequences > LS_MAX_SLOTS || o->out_rows < 1 || o->out_rows > o->rows || o->argmax))
+        LS_FAIL(e, LS_INVALID_ARGUMENT, "extend of %lld sequences with %lld rows of logits; allowed are 1 to %d sequences, 1 to %lld rows, no argmax", (long long)o->sequences,
+                (long long)o->out_rows, LS_MAX_SLOTS, (long long)o->rows);
+    if (g->contract != LS_CONTRACT_FLOAT && (o->precision != LS_PRECISION_F32 || o->packed))
+        LS_FAIL(e, LS_INVALID_ARGUMENT, "precision and packed weights belong to the float contract; %s decides both itself", ls_contract_name(g->contract));
+    return LS_OK;
+}
+
+static ls_code begin(ls_lower *l, ls_emit_module *out, const ls_graph *g, const ls_emit_options *o, ls_error *e) {
+    *out = (ls_emit_module){0};
+    *l = (ls_lower){.m = {.e = e}, .g = g, .o = o, .out = out};
+    LS_TRY(ls_arena_create(&out->arena, e));
+    LS_TRY(ls_arena_alloc(out->arena, &l->value, g->n_nodes, sizeof *l->value, e));
+    LS_TRY(ls_arena_alloc(out->arena, &l->layer_k, (size_t)g->n_caches + 1, sizeof *l->layer_k, e));
+    LS_TRY(ls_arena_alloc(out->arena, &l->layer_v, (size_t)g->n_caches + 1, sizeof *l->layer_v, e));
+    return ls_arena_alloc(out->arena, &out->input, MAX_INPUTS, sizeof *out->input, e);
+}
+
+/* Logits, caches, then captured nodes. */
+static ls_code finish(ls_lower *l, ls_error *e) {
+    size_t captured = 0;
+    for (size_t i = 0; l->o->capture && i < l->g->n_nodes; i++) captured += l->o->capture[i];
+    results r = {0};
+    LS_TRY(ls_arena_alloc(l->out->arena, &r.v, captured + 3, sizeof *r.v, e));
+    l->m.loc = "results";
+    r.v[r.n++] = logits_result(l);
+    cache_results(l, r.v + 1);
+    r.n += 2;
+    for (size_t i = 0; l->o->capture && i < l->g->n_nodes; i++)
+        if (l->o->capture[i]) r.v[r.n++] = l->value[i];
+    if (l->m.rc) return l->m.rc;
+    int n = (int)l->out->n_inputs;
+    donation d[2] = {{n - 2, 1}, {n - 1, 2}};
+    LS_TRY(write_module(l, ls_entry_name(l->o->entry), &r, d, l->kcache.kind ? 2 : 0, e));
+    return keep_result_types(l->out, &r, e);
+}
+
+static ls_code emit(ls_lower *l, ls_error *e) {
+    int64_t kv, d;
+    LS_TRY(cache_shape(l->g, &kv, &d, e));
+    l->m.named = true;
+    l->m.loc = "inputs";
+    if (l->o->entry == LS_ENTRY_EXTEND) extend_inputs(l, kv, d);
+    else if (l->o->entry == LS_ENTRY_DECODE || l->o->entry == LS_ENTRY_DECODE_RAGGED) decode_inputs(l, kv, d);
+    else prefill_inputs(l);
+    for (size_t i = 0; i < l->g->n_nodes && !l->m.rc; i++) ls_lower_node(l, (int)i);
+    if (l->m.rc) return l->m.rc;
+    return finish(l, e);
+}
+
+ls_code ls_emit_entry(ls_emit_module *out, const ls_graph *g, const ls_emit_options *o, ls_error *e) {
+    ls_lower l;
+    LS_TRY(check_options(g, o, e));
+    ls_code rc = begin(&l, out, g, o, e);
+    if (!rc) rc = emit(&l, e);
+    ls_mlir_deinit(&l.m);
+    if (rc) ls_emit_module_deinit(out);
+    return rc;
+}
+
+/* ---- One node ---------------------------------------------------------------------------------------------------------------------- */
+
+static int64_t rows_of(const ls_graph *g, int node, const ls_emit_options *o) { return g->nodes[node].selected ? o->out_rows : o->rows; }
+
+static void node_inputs(ls_lower *l, const ls_node *n) {
+    const ls_emit_options *o = l->o;
+    ls_mlir *m = &l->m;
+    l->sequences = 1;
+    l->rows = o->rows;
+    l->keys = o->capacity;
+    for (int i = 0; i < n->n_in; i++)
+        if (!l->value[n->in[i]].kind) l->value[n->in[i]] = input(l, LS_TYPE(LS_DT_F32, rows_of(l->g, n->in[i], o), l->g->nodes[n->in[i]].cols));
+    if (n->op == LS_OP_EMBED) l->token = input(l, LS_TYPE(LS_DT_I32, o->rows));
+    if (n->op == LS_OP_ROPE) l->position = input(l, LS_TYPE(LS_DT_I32, o->rows));
+    if (n->op == LS_OP_SELECT_ROWS) l->out_row = input(l, LS_TYPE(LS_DT_I32, o->out_rows));
+    if (n->op != LS_OP_ATTENTION) return;
+    l->slot = input(l, int_scalar());
+    l->index = places(l, LS_RESHAPE(m, input(l, int_scalar()), 1));
+    ls_tensor_type cache = LS_TYPE(LS_DT_F32, o->sequences, 1, o->capacity, n->kv_heads, n->head_dim);
+    l->kcache = input(l, cache);
+    l->vcache = input(l, cache);
+}
+
+static ls_code emit_node(ls_lower *l, int node, ls_error *e) {
+    const ls_node *n = &l->g->nodes[node];
+    node_inputs(l, n);
+    ls_lower_node(l, node);
+    if (l->m.rc) return l->m.rc;
+    ls_val v[3] = {l->value[node], l->kcache, l->vcache};
+    results r = {v, l->kcache.kind ? 3 : 1};
+    int inputs = (int)l->out->n_inputs;
+    donation d[2] = {{inputs - 2, 1}, {inputs - 1, 2}};
+    LS_TRY(write_module(l, "node", &r, d, l->kcache.kind ? 2 : 0, e));
+    return keep_result_types(l->out, &r, e);
+}
+
+ls_code ls_emit_node_module(ls_emit_module *out, const ls_graph *g, int node, const ls_emit_options *o, ls_error *e) {
+    ls_lower l;
+    LS_TRY(check_options(g, o, e));
+    ls_code rc = begin(&l, out, g, o, e);
+    if (!rc) rc = emit_node(&l, node, e);
+    ls_mlir_deinit(&l.m);
+    if (rc) ls_emit_module_deinit(out);
+    return rc;
+}
+
+void ls_emit_module_deinit(ls_emit_module *m) {
+    ls_str_deinit(&m->text);
+    ls_free(m->weight);
+    ls_arena_destroy(m->arena);
+    *m = (ls_emit_module){0};
+}

@@ -1,0 +1,76 @@
+/* Lowers one node: picks the operator's lowering by contract. */
+#include "xla/emit/lower.h"
+
+ls_val ls_lower_split_last(ls_lower *l, ls_val x, int64_t n, int64_t d) {
+    ls_tensor_type t = x.t;
+    t.dim[t.rank - 1] = n;
+    t.dim[t.rank++] = d;
+    return ls_m_reshape(&l->m, x, t.rank, t.dim);
+}
+
+static bool exact(const ls_node *n) { return n->contract != LS_CONTRACT_FLOAT; }
+
+static ls_val finished(ls_lower *l, const ls_node *n, ls_val y) { return exact(n) ? ls_m_canon(&l->m, y) : y; }
+
+static ls_val lower_embed(ls_lower *l, const ls_node *n) {
+    ls_mlir *m = &l->m;
+    const ls_param *w = n->w[0];
+    if (l->embeddings.kind) return l->embeddings;
+    ls_val table = ls_lower_weight(l, (ls_emit_weight){.name = w->name, .role = LS_W_ROWS, .type = LS_TYPE(LS_DT_F32, w->rows, w->cols), .contract = n->contract,
+                                                       .param = w, .n_params = 1});
+    ls_val y = ls_m_gather_rows(m, table, l->token);
+    return n->scale == 1 ? y : finished(l, n, ls_m_with_f32(m, "multiply", y, n->scale));
+}
+
+static ls_val lower_attention(ls_lower *l, const ls_node *n, ls_val q, ls_val k, ls_val v) {
+    ls_lower_cache(l, n, &k, &v);
+    return exact(n) ? ls_lower_exact_attention(l, n, q, k, v) : ls_lower_float_attention(l, n, q, k, v);
+}
+
+static ls_val lower_act(ls_lower *l, const ls_node *n, ls_val x) {
+    return exact(n) ? ls_lower_exact_act(l, n->act, x) : ls_lower_float_act(l, n->act, x);
+}
+
+static ls_val lower_mul(ls_lower *l, const ls_node *n, ls_val a, ls_val b) {
+    if (b.t.dim[1] != a.t.dim[1]) b = ls_m_broadcast(&l->m, b, a.t, (const int[]){0, 1});
+    return finished(l, n, ls_m_binary(&l->m, "multiply", a, b));
+}
+
+static ls_val lower_clamp(ls_lower *l, const ls_node *n, ls_val x) {
+    return ls_m_with_f32(&l->m, "minimum", ls_m_with_f32(&l->m, "maximum", x, -n->limit), n->limit);
+}
+
+/* Rows already selected stay as they are. */
+static ls_val lower_select(ls_lower *l, const ls_node *n, ls_val x) {
+    if (l->g->nodes[n->in[0]].selected || !l->out_row.kind) return x;
+    return ls_m_gather_rows(&l->m, x, l->out_row);
+}
+
+static ls_val lower(ls_lower *l, const ls_node *n) {
+    ls_val x = n->n_in > 0 ? l->value[n->in[0]] : (ls_val){0}, y = n->n_in > 1 ? l->value[n->in[1]] : (ls_val){0};
+    switch (n->op) {
+    case LS_OP_EMBED: return lower_embed(l, n);
+    case LS_OP_LINEAR: return exact(n) ? ls_lower_exact_linear(l, n, x) : ls_lower_float_linear(l, n, x);
+    case LS_OP_RMS_NORM:
+    case LS_OP_LAYER_NORM: return exact(n) ? ls_lower_exact_norm(l, n, x) : ls_lower_float_norm(l, n, x);
+    case LS_OP_ROPE: return exact(n) ? ls_lower_exact_rope(l, n, x) : ls_lower_float_rope(l, n, x);
+    case LS_OP_ATTENTION: return lower_attention(l, n, x, y, l->value[n->in[2]]);
+    case LS_OP_ACTIVATION: return lower_act(l, n, x);
+    case LS_OP_GLU: return finished(l, n, ls_m_binary(&l->m, "multiply", lower_act(l, n, x), y));
+    case LS_OP_MUL: return lower_mul(l, n, x, y);
+    case LS_OP_ADD: return finished(l, n, ls_m_binary(&l->m, "add", x, y));
+    case LS_OP_SCALE: return finished(l, n, ls_m_with_f32(&l->m, "multiply", x, n->scale));
+    case LS_OP_CLAMP: return lower_clamp(l, n, x);
+    case LS_OP_SOFTCAP: return exact(n) ? ls_lower_exact_softcap(l, x, n->limit) : ls_lower_float_softcap(l, x, n->limit);
+    case LS_OP_SLICE: return ls_m_slice(&l->m, x, 1, n->begin, n->begin + n->cols);
+    case LS_OP_MOE: return exact(n) ? ls_lower_exact_moe(l, n, x, y) : ls_lower_float_moe(l, n, x, y);
+    case LS_OP_SELECT_ROWS: return lower_select(l, n, x);
+    default: ls_mlir_fail(&l->m, LS_UNIMPLEMENTED, "this operator has no StableHLO lowering yet"); return (ls_val){0};
+    }
+}
+
+void ls_lower_node(ls_lower *l, int i) {
+    const ls_node *n = &l->g->nodes[i];
+    l->m.loc = n->name;
+    l->value[i] = lower(l, n);
+}

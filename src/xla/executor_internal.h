@@ -1,0 +1,80 @@
+/* The XLA executor from the inside: what its files share. Not for other folders. */
+#ifndef LS_XLA_EXECUTOR_INTERNAL_H
+#define LS_XLA_EXECUTOR_INTERNAL_H
+
+#include "xla/executor.h"
+
+/* A compiled program by its text: nodes alone of equal shape share one. */
+typedef struct ls_xla_program {
+    char text_sha[65];
+    ls_program *program;
+} ls_xla_program;
+
+/* A module: what it was emitted for, its program and its weights. */
+typedef struct ls_xla_module {
+    ls_entry entry;
+    int node; /* a node alone, or -1 */
+    int64_t rows, out_rows, capacity;
+    ls_program *program; /* borrowed from the executor, as the weights */
+    ls_buffer **weight;  /* [n_weights] */
+    size_t n_weights, n_results;
+    ls_tensor_type *result;
+} ls_xla_module;
+
+typedef struct ls_xla_weight {
+    char *key;
+    ls_buffer *buffer;
+} ls_xla_weight;
+
+/* Rows [begin, begin + n) of a batch, all of one slot, at places [place, place + n) of its cache; padded to |rows|. */
+typedef struct ls_xla_piece {
+    int slot, begin, n, place, rows;
+} ls_xla_piece;
+
+typedef struct ls_xla {
+    ls_executor base;
+    const ls_graph *g;
+    ls_checkpoint *c;
+    ls_engine *engine;
+    ls_executor_options o;
+    ls_xla_options xo;
+    ls_carrier carrier;
+    int sequences;      /* B of the caches */
+    int64_t kv_heads, head_dim;
+    int capacity;       /* of the caches now; 0: none */
+    ls_buffer *k, *v;   /* f32 [B, L, C, kv, d]; NULL when capacity is 0 */
+    ls_buffer **node_k, **node_v; /* [n_caches] f32 [B, 1, C, kv, d], in place of k, v when nodes run alone */
+    int *length;        /* [max_seqs] */
+    ls_xla_program *program;
+    size_t n_programs, cap_programs;
+    ls_xla_module **module;
+    size_t n_modules, cap_modules;
+    ls_xla_weight *weight;
+    size_t n_weights, cap_weights, weight_bytes;
+    ls_xla_stats stats;
+    bool alone;         /* nodes run as modules of their own */
+    ls_xla_piece *piece; /* [max_rows] of the current pass */
+    int n_pieces;
+    int32_t *order;     /* [max_rows] batch rows, slot by slot */
+    float *scratch;     /* rows of logits of one module */
+    size_t scratch_floats;
+    bool *observed;     /* [n_nodes] with an observer: the nodes it wants */
+    float **value;      /* [n_nodes] with an observer: outputs of the whole pass */
+} ls_xla;
+
+/* The module for an entry (node -1) or a node alone; compiled, and its weights uploaded, when it is the first time. */
+ls_code ls_xla_get(ls_xla *x, ls_xla_module **out, ls_entry entry, int node, int64_t rows, int64_t out_rows, ls_error *e);
+
+/* Runs |m| on its weights followed by inputs [n_inputs]; results [m->n_results] belong to the caller. */
+ls_code ls_xla_run(ls_xla *x, const ls_xla_module *m, ls_buffer *const *inputs, size_t n_inputs, ls_buffer **results, ls_error *e);
+void ls_xla_free_module(ls_xla_module *m);
+ls_code ls_xla_upload_i32(ls_xla *x, ls_buffer **out, const int32_t *v, int64_t n, ls_error *e); /* n 0: a scalar */
+void ls_xla_free_buffers(ls_xla *x, ls_buffer **b, size_t n);
+
+/* One pass with every node a module of its own (executor_nodes.c). */
+ls_code ls_xla_forward_nodes(ls_xla *x, const ls_batch *b, float *logits, ls_error *e);
+
+/* Rows of a module that holds |n|, no more than |room|. */
+int ls_xla_row_bucket(int n, int room);
+
+#endif
