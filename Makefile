@@ -38,9 +38,10 @@ $(SMOLLM2):
 $(GEMMA3):
 	@tools/fetch_models.py gemma3
 
-# The plugins of the XLA backend's tests: about 190 MB, once.
+# PJRT plugins, and IREE's compiler and runtime, for the XLA backend's tests: about 310 MB, once.
 plugins: packages
 	@tools/fetch_plugins.py
+	@tools/fetch_iree.py
 
 test: test-packages plugins $(SMOLLM2) $(GEMMA3)
 	@LS_SMOLLM2_GGUF=$(abspath $(SMOLLM2)) LS_GEMMA3_GGUF=$(abspath $(GEMMA3)) tests/run.sh
