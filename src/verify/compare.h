@@ -43,6 +43,7 @@ uint64_t ls_ulp_distance(float a, float b);
 typedef enum ls_bound_kind {
     LS_BOUND_BITS,       /* both sides compute one exact contract */
     LS_BOUND_SAME_INPUT, /* f32 operators on the same inputs: per-operator bounds */
+    LS_BOUND_ROUNDED,    /* the same, where one side has those inputs in f64 and the other rounded to f32 */
     LS_BOUND_DRIFT,      /* f32 chains on their own values: bounds that grow with the layer */
     LS_BOUND_COARSE      /* one side has 16-bit activation mantissas and the other has not */
 } ls_bound_kind;

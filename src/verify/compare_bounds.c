@@ -38,6 +38,11 @@ static ls_bound same_input(const ls_node *n) {
     }
 }
 
+static ls_bound rounded_input(const ls_node *n) {
+    ls_bound b = same_input(n);
+    return (ls_bound){.absolute = fmax(b.absolute, 1e-6), .relative = fmax(b.relative, 1e-6)};
+}
+
 /* Chains of f32: 2e-4 in the first layer, 12 % more in each; what follows the last layer has the bound of logits. */
 static ls_bound drift(const ls_graph *g, const ls_node *n) {
     int layer = ls_node_layer(n, NULL);
@@ -52,7 +57,7 @@ static ls_bound coarse(const ls_graph *g, const ls_node *n) {
 
 ls_bound ls_bound_of(ls_bound_kind kind, const ls_graph *g, const ls_node *n, double scale) {
     if (kind == LS_BOUND_BITS) return (ls_bound){.bits = true};
-    ls_bound b = kind == LS_BOUND_SAME_INPUT ? same_input(n) : kind == LS_BOUND_DRIFT ? drift(g, n) : coarse(g, n);
+    ls_bound b = kind == LS_BOUND_SAME_INPUT ? same_input(n) : kind == LS_BOUND_ROUNDED ? rounded_input(n) : kind == LS_BOUND_DRIFT ? drift(g, n) : coarse(g, n);
     b.absolute *= fmax(1, scale);
     return b;
 }

@@ -37,6 +37,7 @@ ls_verify_place ls_verify_place_of(const ls_verify_report *r, size_t node) {
 ls_code ls_verify_rule(const ls_verify_report *r, ls_str *s, ls_error *e) {
     static const char *const names[] = {[LS_BOUND_BITS] = "equality of bits",
                                         [LS_BOUND_SAME_INPUT] = "bounds of single f32 operators",
+                                        [LS_BOUND_ROUNDED] = "bounds of single f32 operators beside f64",
                                         [LS_BOUND_DRIFT] = "bounds of f32 chains, growing with the layer",
                                         [LS_BOUND_COARSE] = "bounds for 16-bit activations on one side only"};
     if (r->has_bound) return ls_str_printf(s, e, "absolute %g, relative %g for every node", r->absolute, r->relative);
@@ -135,7 +136,8 @@ static json_t *bound_json(const ls_bound *b) {
 }
 
 static json_t *rule_json(const ls_verify_report *r) {
-    static const char *const names[] = {[LS_BOUND_BITS] = "exact-bits", [LS_BOUND_SAME_INPUT] = "same-input", [LS_BOUND_DRIFT] = "drift", [LS_BOUND_COARSE] = "coarse"};
+    static const char *const names[] = {[LS_BOUND_BITS] = "exact-bits", [LS_BOUND_SAME_INPUT] = "same-input", [LS_BOUND_ROUNDED] = "same-input-f64",
+                                        [LS_BOUND_DRIFT] = "drift", [LS_BOUND_COARSE] = "coarse"};
     if (!r->has_bound) return json_pack("{s:s}", "kind", names[r->bound_kind]);
     return json_pack("{s:s, s:f, s:f}", "kind", "given", "absolute", r->absolute, "relative", r->relative);
 }

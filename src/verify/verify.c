@@ -68,7 +68,7 @@ static ls_code choose_bounds(ls_comparison *c, ls_error *e) {
     for (int s = 0; s < 2; s++) coarse[s] = s != c->file && c->side[s].contract == LS_CONTRACT_EXACT16;
     r->bound_kind = exact                    ? LS_BOUND_BITS
                     : coarse[0] != coarse[1] ? LS_BOUND_COARSE
-                    : c->o->same_input       ? LS_BOUND_SAME_INPUT
+                    : c->o->same_input       ? (c->o->left.f64 || c->o->right.f64 ? LS_BOUND_ROUNDED : LS_BOUND_SAME_INPUT)
                                              : LS_BOUND_DRIFT;
     if (exact && c->o->has_bound)
         LS_FAIL(e, LS_INVALID_ARGUMENT, "both sides compute %s, which promises equal bits; it takes no tolerance", ls_contract_name(c->side[0].contract));

@@ -43,8 +43,8 @@ static ls_code load_ids(ls_side *s, int64_t vocab, ls_error *e) {
 
 static ls_code find_node(ls_side *s, const ls_graph *g, size_t i, ls_error *e) {
     const ls_node *n = &g->nodes[i];
-    const ls_tensor *t = ls_checkpoint_find(s->file, n->name);
-    if (!t && i + 1 == g->n_nodes) t = ls_checkpoint_find(s->file, "logits");
+    const ls_tensor *t = ls_checkpoint_find(s->file, n->name), *logits = i + 1 == g->n_nodes ? ls_checkpoint_find(s->file, "logits") : NULL;
+    if (!t) t = logits;
     if (!t) return LS_OK;
     if (!is_float(t->format)) LS_FAIL(e, LS_INVALID_ARGUMENT, "tensor \"%s\" is %s; a node's values must be F32, F16 or BF16", t->name, t->dtype);
     if (t->rank != 2 || t->shape[1] != n->cols)
