@@ -17,6 +17,7 @@ static const struct {
     {"cuda", "jax-cuda12-pjrt", "jax_plugins/xla_cuda12/*plugin*.so"},
     {"cuda", "xla-cuda13-pjrt", "xla_plugins/xla_cuda13_pjrt/*pjrt*.so"},
     {"cuda", "xla-cuda12-pjrt", "xla_plugins/xla_cuda12_pjrt/*pjrt*.so"},
+    {"rocm", "jax-rocm10-pjrt", "jax_plugins/xla_rocm10/*plugin*.so"},
     {"rocm", "jax-rocm7-pjrt", "jax_plugins/xla_rocm7/*plugin*.so"},
     {"rocm", "jax-rocm60-pjrt", "jax_plugins/xla_rocm60/*plugin*.so"},
     {"tpu", "libtpu", "libtpu/libtpu.so"},

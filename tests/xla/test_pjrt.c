@@ -1,6 +1,7 @@
 /* The PJRT engine on the real CPU plugins that tools/fetch_plugins.py brings: every test that computes runs on all of them. */
 #include "test.h"
 
+#include <fenv.h>
 #include <glob.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -265,6 +266,9 @@ static void engines_live_side_by_side(void **state) {
             x[i]->ops->free_buffer(x[i], b[i]);
             b[i] = out;
         }
+    /* No plugin leaves this thread flushing subnormals or rounding another way. */
+    volatile float tiny = 0x1p-126f, half = 0.5f, big = 0x1p24f, one = 1.0f;
+    assert_true(tiny * half != 0.0f && fegetround() == FE_TONEAREST && big + one == 0x1p24f);
     for (int i = PLUGINS; i >= 0; i--) {
         expect(x[i], b[i], (float[]){32, 64, 96, 32 * (float)i}, 16);
         x[i]->ops->free_program(x[i], p[i]);
