@@ -4,6 +4,7 @@
 
 #include "contract/exact.h"
 #include "verify/oracle_probes.h"
+#include "weights/weights.h"
 
 static ls_code add(ls_oracle_case *c, ls_arena *a, const char *name, ls_dtype dtype, int rank, const int64_t *dim, void *data, ls_error *e) {
     ls_oracle_tensor *t = &c->operands[c->n_operands];
@@ -37,18 +38,12 @@ static ls_code add_dummy(ls_oracle_case *c, ls_arena *a, ls_error *e) {
 
 /* ---- Affine weights ------------------------------------------------------------------------------------------------- */
 
-/* |v| is exact in f16 and bf16: a few bits, a small exponent. */
-static uint16_t small_half(float v, ls_dtype dtype) {
-    uint32_t b = ls_bits(v);
-    if (dtype == LS_DT_BF16) return (uint16_t)(b >> 16);
-    uint32_t magnitude = b & 0x7FFFFFFF;
-    return (uint16_t)((b >> 16 & 0x8000) | (magnitude ? (magnitude >> 13) - ((127 - 15) << 10) : 0));
-}
+static uint16_t to_half(float v, ls_dtype dtype) { return dtype == LS_DT_BF16 ? ls_f32_to_bf16(v) : ls_f32_to_f16(v); }
 
 static ls_code add_metadata(ls_oracle_case *c, ls_arena *a, const char *name, ls_dtype dtype, int rows, int groups, const float *values, ls_error *e) {
     uint16_t *data;
     LS_TRY(ls_arena_alloc(a, &data, (size_t)rows * (size_t)groups, sizeof *data, e));
-    for (int i = 0; i < rows * groups; i++) data[i] = small_half(values[i], dtype);
+    for (int i = 0; i < rows * groups; i++) data[i] = to_half(values[i], dtype);
     const int64_t dim[] = {rows, groups};
     return add(c, a, name, dtype, 2, dim, data, e);
 }
@@ -182,8 +177,8 @@ static ls_code convolution(const ls_probe *p, ls_oracle_case *c, ls_arena *a, bo
     uint16_t *hw, *hx;
     LS_TRY(ls_arena_alloc(a, &hw, CONV_TAPS * 2, sizeof *hw, e));
     LS_TRY(ls_arena_alloc(a, &hx, (size_t)n, sizeof *hx, e));
-    for (int i = 0; i < CONV_TAPS * 2; i++) hw[i] = small_half(w[i], LS_DT_BF16);
-    for (int i = 0; i < n; i++) hx[i] = small_half(x[i], LS_DT_BF16);
+    for (int i = 0; i < CONV_TAPS * 2; i++) hw[i] = to_half(w[i], LS_DT_BF16);
+    for (int i = 0; i < n; i++) hx[i] = to_half(x[i], LS_DT_BF16);
     LS_TRY(add(c, a, "weight", LS_DT_BF16, 4, wd, hw, e));
     return add(c, a, "input", LS_DT_BF16, 4, xd, hx, e);
 }

@@ -150,7 +150,7 @@ const char *ls_checkpoint_unused(const ls_checkpoint *c, size_t i) {
 }
 
 static void forget(const ls_checkpoint *c, const void *data, size_t bytes) {
-    for (size_t i = 0; data && i < c->n_files; i++) {
+    for (size_t i = 0; c && data && i < c->n_files; i++) {
         const ls_map *m = &c->files[i].map;
         uintptr_t first = (uintptr_t)m->data, at = (uintptr_t)data;
         if (m->data && at >= first && at - first < m->size) ls_map_forget(m, at - first, bytes);

@@ -88,7 +88,7 @@ const ls_tensor *ls_checkpoint_at(const ls_checkpoint *c, size_t i);
 /* Name of the i-th tensor nobody looked up, NULL past the end: reported after a model is built. */
 const char *ls_checkpoint_unused(const ls_checkpoint *c, size_t i);
 
-/* Tells the system that |t|'s mapped pages will not be read again (after packing). */
+/* Tells the system that |t|'s mapped pages will not be read again (after packing). |c| NULL: the tensor is not in a file. */
 void ls_checkpoint_forget(ls_checkpoint *c, const ls_tensor *t);
 
 /* SHA-256 (hex) of the weight schema (name, format, shape of every tensor in name order) and, separately, of all bytes

@@ -21,7 +21,7 @@ allowed() { # folder: prints the folders it may include
         reference) echo base contract weights graph reference ;;
         native) echo base contract weights graph reference native ;;
         session) echo base contract weights graph models text native session ;;
-        cli) echo base contract graph weights models text native session verify cli ;;
+        cli) echo base contract graph weights models text native xla session verify cli ;;
         *) echo "${layers[@]}" ;;
     esac
 }
