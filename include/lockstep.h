@@ -89,7 +89,7 @@ typedef struct ls_model_options {
     size_t struct_size;
     ls_load_parts parts;
     const char *contract; /* "exact16" (NULL), "exact24" or "float" */
-    const char *backend;  /* "native" (NULL) or "reference" */
+    const char *backend;  /* "native" (NULL), "reference" or "xla" */
     const char *level;    /* instruction-set level of the native backend; NULL: the best of this machine */
     int threads;          /* native; 0: all cores */
     int context;          /* positions of each slot; 0: LS_DEFAULT_CONTEXT, or the model's maximum when smaller */
@@ -97,6 +97,14 @@ typedef struct ls_model_options {
     int chunk;            /* prompt rows of one forward pass; 0: LS_DEFAULT_CHUNK. Does not change results */
     void (*progress)(void *user, double fraction); /* loading and packing, 0 to 1; NULL: none */
     void *progress_user;
+    /* Backend xla. Nothing falls back: what is asked for and not there is an error. */
+    const char *engine;    /* "pjrt" (NULL) or "iree" */
+    const char *device;    /* pjrt: "cpu" (NULL), "cuda", "rocm", "tpu", "oneapi", "metal"; iree: "local-task" (NULL), "local-sync", "cuda", "hip", "metal" */
+    const char *plugin;    /* path of a PJRT plugin; NULL: LOCKSTEP_PJRT_PLUGIN, else found in the Python environment */
+    const char *rocm_target; /* iree on hip: one gfx target */
+    const char *precision; /* float contract: "f32", "f16", "bf16" operands of products; NULL: f16 on a GPU, f32 on a CPU */
+    const char *quant;     /* float contract: "dense" (NULL) or "packed": MLX weights stay packed on the device */
+    const char *buckets;   /* cache capacities, "256,1024,4096"; NULL: 256, 1024, 4096, ... up to the context */
 } ls_model_options;
 
 /* Opens a GGUF file, a safetensors file or a Hugging Face folder. |o| NULL: all defaults. A model serves one thread.

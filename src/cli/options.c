@@ -22,6 +22,13 @@ static int take_model(cli_options *o, int opt, const char *value) {
     case OPT_CONTRACT: m->contract = value; return 1;
     case OPT_BACKEND: m->backend = value; return 1;
     case OPT_LEVEL: m->level = value; return 1;
+    case OPT_ENGINE: m->engine = value; return 1;
+    case OPT_DEVICE: m->device = value; return 1;
+    case OPT_PLUGIN: m->plugin = value; return 1;
+    case OPT_ROCM_TARGET: m->rocm_target = value; return 1;
+    case OPT_PRECISION: m->precision = value; return 1;
+    case OPT_QUANT: m->quant = value; return 1;
+    case OPT_BUCKETS: m->buckets = value; return 1;
     case OPT_THREADS: return cli_int(o->command, "--threads", value, 1, 1024, &m->threads) ? 1 : -1;
     case OPT_CTX_SIZE: return cli_int(o->command, "--ctx-size", value, 1, LS_MAX_CONTEXT, &m->context) ? 1 : -1;
     case OPT_CHUNK: return cli_int(o->command, "--chunk", value, 1, LS_MAX_CHUNK, &m->chunk) ? 1 : -1;

@@ -8,6 +8,7 @@
 enum {
     OPT_FIRST = 256,
     OPT_CONTRACT, OPT_BACKEND, OPT_THREADS, OPT_CTX_SIZE, OPT_CHUNK, OPT_LEVEL, OPT_IMAGE, OPT_AUDIO,
+    OPT_ENGINE, OPT_DEVICE, OPT_PLUGIN, OPT_ROCM_TARGET, OPT_PRECISION, OPT_QUANT, OPT_BUCKETS,
     OPT_TEMP, OPT_TOP_K, OPT_TOP_P, OPT_MIN_P, OPT_SEED, OPT_REPEAT_PENALTY, OPT_FREQUENCY_PENALTY, OPT_PRESENCE_PENALTY, OPT_REPEAT_LAST_N,
     OPT_DRY_MULTIPLIER, OPT_DRY_BASE, OPT_DRY_ALLOWED_LENGTH, OPT_DRY_LAST_N,
     OPT_COMMAND /* first value a command may use for its own options */
@@ -17,7 +18,11 @@ enum {
     {"contract", required_argument, NULL, OPT_CONTRACT}, {"backend", required_argument, NULL, OPT_BACKEND},                    \
         {"threads", required_argument, NULL, OPT_THREADS}, {"ctx-size", required_argument, NULL, OPT_CTX_SIZE},                \
         {"chunk", required_argument, NULL, OPT_CHUNK}, {"level", required_argument, NULL, OPT_LEVEL},                          \
-        {"image", required_argument, NULL, OPT_IMAGE}, {"audio", required_argument, NULL, OPT_AUDIO}
+        {"image", required_argument, NULL, OPT_IMAGE}, {"audio", required_argument, NULL, OPT_AUDIO},                          \
+        {"engine", required_argument, NULL, OPT_ENGINE}, {"device", required_argument, NULL, OPT_DEVICE},                      \
+        {"plugin", required_argument, NULL, OPT_PLUGIN}, {"rocm-target", required_argument, NULL, OPT_ROCM_TARGET},            \
+        {"precision", required_argument, NULL, OPT_PRECISION}, {"quant", required_argument, NULL, OPT_QUANT},                  \
+        {"buckets", required_argument, NULL, OPT_BUCKETS}
 
 #define CLI_SAMPLING_OPTIONS                                                                                                   \
     {"temp", required_argument, NULL, OPT_TEMP}, {"top-k", required_argument, NULL, OPT_TOP_K},                                \
@@ -34,11 +39,19 @@ enum {
     "MODEL is a .gguf file, a Hugging Face folder, or org/name from the cache (lockstep pull).\n"                              \
     "\nRunning:\n"                                                                                                             \
     "  --contract NAME     exact16 (default), exact24 or float\n"                                                              \
-    "  --backend NAME      native (default) or reference\n"                                                                    \
+    "  --backend NAME      native (default), reference or xla\n"                                                                    \
     "  --threads N         threads of the native backend; default: all cores. Does not change results\n"                       \
     "  --ctx-size N        positions (prompt and answer); default: 4096 or what the model allows\n"                            \
     "  --chunk N           prompt rows per pass; default: 256. Does not change results\n"                                      \
-    "  --level NAME        instruction-set level (c, avx2, avx512); default: best. Does not change results\n"
+    "  --level NAME        instruction-set level (c, avx2, avx512); default: best. Does not change results\n"                   \
+    "\nBackend xla (each also as LOCKSTEP_ENGINE, LOCKSTEP_DEVICE, ...; docs/xla.md):\n"                                     \
+    "  --engine NAME       pjrt (default) or iree\n"                                                                          \
+    "  --device NAME       cpu (default), cuda, rocm, tpu, oneapi, metal; iree: local-task (default), local-sync, cuda, hip\n" \
+    "  --plugin FILE       PJRT plugin; default: found in the Python environment\n"                                           \
+    "  --rocm-target GFX   iree on hip: the one gfx target\n"                                                                 \
+    "  --precision NAME    contract float: f32, f16 or bf16; default: f16 on a GPU, f32 on a CPU\n"                           \
+    "  --quant NAME        contract float: dense (default) or packed\n"                                                       \
+    "  --buckets LIST      cache capacities that modules are compiled for; default: 256,1024,4096,...\n"
 
 #define CLI_SAMPLING_HELP                                                                                                      \
     "\nSampling (docs/sampling.md):\n"                                                                                         \

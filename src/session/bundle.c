@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "session/backend_xla.h"
 #include "session/session.h"
 
 /* ---- End-of-sequence ids ------------------------------------------------------------------------------------------ */
@@ -62,7 +63,7 @@ static ls_code build_graph(ls_model *m, const ls_model_options *o, ls_error *e) 
 }
 
 const char *ls_backend_at(size_t i) {
-    static const char *const names[] = {"native", "reference"};
+    static const char *const names[] = {"native", "reference", "xla"};
     return i < sizeof names / sizeof *names ? names[i] : NULL;
 }
 
@@ -80,8 +81,11 @@ static ls_code create_executor(ls_model *m, const ls_model_options *o, ls_error 
         m->backend = "native";
         return ls_native_create(&m->executor, m->graph, m->checkpoint, &x, e);
     }
-    if (!strcmp(name, "xla")) LS_FAIL(e, LS_UNIMPLEMENTED, "backend \"xla\" is not in this build; use native or reference");
-    LS_FAIL(e, LS_INVALID_ARGUMENT, "backend \"%s\" is unknown; use native or reference", name);
+    if (!strcmp(name, "xla")) {
+        m->backend = "xla";
+        return ls_backend_xla_open(&m->executor, &m->engine, m->graph, m->checkpoint, o, &x, e);
+    }
+    LS_FAIL(e, LS_INVALID_ARGUMENT, "backend \"%s\" is unknown; use native, reference or xla", name);
 }
 
 static ls_code check_options(const ls_model_options *o, ls_error *e) {
@@ -128,6 +132,7 @@ ls_code ls_model_open(ls_model **out, const char *path, const ls_model_options *
 void ls_model_destroy(ls_model *m) {
     if (!m) return;
     if (m->executor) m->executor->destroy(m->executor);
+    if (m->engine) m->engine->ops->destroy(m->engine);
     ls_graph_destroy(m->graph);
     ls_chat_template_free(m->chat);
     ls_tokenizer_close(m->tokenizer);
