@@ -18,7 +18,7 @@ struct verify_progress {
     int period;
     const char *stage; /* "" before the first */
     char detail[DETAIL_BYTES];
-    int done, total;
+    int done, total, beats; /* beats: heartbeats of the stage */
     struct timespec began, redrawn;
 };
 
@@ -38,18 +38,19 @@ static void clear_line(verify_progress *p) {
     p->drawn = false;
 }
 
-/* Every |period| seconds of a stage. The stage's own lines do not count: a single node may take that long. */
+/* Every |period| seconds of a stage. The stage's own lines do not count: a single node may take that long. A stage that begins
+ * wakes the thread, which then waits for the new one's time. */
 static void *beat(void *user) {
     verify_progress *p = user;
     pthread_mutex_lock(&p->mutex);
-    struct timespec due = now();
-    for (due.tv_sec += p->period; !p->ended;) {
+    while (!p->ended) {
+        struct timespec due = p->began;
+        due.tv_sec += (time_t)p->period * (p->beats + 1);
         if (pthread_cond_timedwait(&p->wake, &p->mutex, &due) == 0) continue;
+        p->beats++;
         clear_line(p);
         fprintf(stderr, "heartbeat: %s %s, %d of %d, %ld s in this stage\n", *p->stage ? p->stage : "starting", p->detail, p->done, p->total, ms_since(&p->began) / 1000);
         fflush(stderr);
-        due = now();
-        due.tv_sec += p->period;
     }
     pthread_mutex_unlock(&p->mutex);
     return NULL;
@@ -91,6 +92,8 @@ void verify_progress_stage(void *user, const ls_verify_stage *s) {
     p->total = s->total;
     if (s->begins) {
         p->began = now();
+        p->beats = 0;
+        pthread_cond_signal(&p->wake);
         clear_line(p);
         if (!p->quiet && !p->terminal) {
             fprintf(stderr, "%s%s%s\n", s->name, *s->detail ? " " : "", s->detail);

@@ -51,6 +51,7 @@ static ls_code open_sides(ls_comparison *c, ls_model *m, ls_error *e) {
         LS_TRY(check_graph(c->graph, &c->side[s], e));
     }
     c->fed = c->file == 1 ? 0 : 1;
+    c->side[c->fed].fed = c->o->same_input;
     c->r->reference_side = c->file == 1;
     if (c->file >= 0) c->r->n_unknown = c->side[c->file].n_unknown;
     if (!c->o->negative) return LS_OK;

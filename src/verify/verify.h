@@ -15,8 +15,16 @@ enum { LS_SIDE_BYTES = 512, LS_VERIFY_MAX_TOKENS = 1 << 20, LS_VERIFY_DEFAULT_CH
 
 typedef enum ls_side_kind { LS_SIDE_NATIVE, LS_SIDE_REFERENCE, LS_SIDE_XLA, LS_SIDE_FILE } ls_side_kind;
 
-/* One side, from text: NAME[,contract=C][,level=L][,threads=N], where NAME is native, reference, reference:f64, xla:pjrt,
- * xla:iree or the path of a .safetensors file. */
+/* How an XLA side runs while it is observed. */
+typedef enum ls_side_modules {
+    LS_MODULES_AUTO,  /* fused, unless values are written into the side (same input, a fault) */
+    LS_MODULES_FUSED, /* whole passes, as in serving, with the observed values as further results */
+    LS_MODULES_NODES  /* every node a module of its own */
+} ls_side_modules;
+
+/* One side, from text: NAME[,OPTION=VALUE...], where NAME is native, reference, reference:f64, xla:pjrt, xla:iree or the path
+ * of a .safetensors file. Executors have contract; native has level and threads; xla has device, plugin (a path), precision
+ * (float contract: f32, f16, bf16) and modules (fused, nodes). */
 typedef struct ls_side_spec {
     ls_side_kind kind;
     char name[LS_SIDE_BYTES]; /* "native", "xla:pjrt", or the path */
@@ -24,6 +32,8 @@ typedef struct ls_side_spec {
     ls_contract contract;
     char level[16];           /* "": the best */
     int threads;              /* 0: the command's */
+    char device[32], plugin[LS_SIDE_BYTES], precision[8]; /* "": the default */
+    ls_side_modules modules;
 } ls_side_spec;
 
 /* INVALID_ARGUMENT naming the part that is wrong and what is allowed. */

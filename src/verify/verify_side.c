@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "xla/emit/emit.h"
+
 /* ---- Text form ----------------------------------------------------------------------------------------------------------- */
 
 static ls_code set_name(ls_side_spec *s, const char *name, ls_error *e) {
@@ -29,24 +31,48 @@ static ls_code set_name(ls_side_spec *s, const char *name, ls_error *e) {
     return LS_OK;
 }
 
-static ls_code set_option(ls_side_spec *s, const char *option, ls_error *e) {
+/* Copies |value| to |to| [size]; false when it is empty or too long. */
+static bool set_text(char *to, size_t size, const char *value) { return *value && (size_t)snprintf(to, size, "%s", value) < size; }
+
+static bool set_threads(ls_side_spec *s, const char *value) {
     char *end;
-    if (!strncmp(option, "contract=", 9)) {
+    long n = strtol(value, &end, 10);
+    s->threads = (int)(n < 0 || n > 1024 ? 0 : n);
+    return end != value && !*end && s->threads >= 1;
+}
+
+static bool set_modules(ls_side_spec *s, const char *value) {
+    s->modules = strcmp(value, "fused") ? LS_MODULES_NODES : LS_MODULES_FUSED;
+    return s->modules == LS_MODULES_FUSED || !strcmp(value, "nodes");
+}
+
+/* The value of "name=value" when |option| has that name; NULL otherwise. */
+static const char *value_of(const char *option, const char *name) {
+    size_t n = strlen(name);
+    return !strncmp(option, name, n) && option[n] == '=' ? option + n + 1 : NULL;
+}
+
+static bool set_xla_option(ls_side_spec *s, const char *option) {
+    const char *v;
+    ls_precision unused;
+    if ((v = value_of(option, "device"))) return set_text(s->device, sizeof s->device, v);
+    if ((v = value_of(option, "plugin"))) return set_text(s->plugin, sizeof s->plugin, v);
+    if ((v = value_of(option, "modules"))) return set_modules(s, v);
+    return (v = value_of(option, "precision")) && !ls_precision_parse(v, &unused, NULL) && set_text(s->precision, sizeof s->precision, v);
+}
+
+static ls_code set_option(ls_side_spec *s, const char *option, ls_error *e) {
+    static const char *const allowed[] = {[LS_SIDE_NATIVE] = "contract=NAME, level=NAME or threads=N (1 to 1024)", [LS_SIDE_REFERENCE] = "contract=NAME",
+                                          [LS_SIDE_XLA] = "contract=NAME, device=NAME, plugin=PATH, precision=f32|f16|bf16 or modules=fused|nodes", [LS_SIDE_FILE] = "no option"};
+    const char *v = value_of(option, "contract");
+    if (v && s->kind != LS_SIDE_FILE) {
         s->has_contract = true;
-        return ls_contract_parse(option + 9, &s->contract, e);
+        return ls_contract_parse(v, &s->contract, e);
     }
-    if (!strncmp(option, "level=", 6) && option[6] && strlen(option + 6) < sizeof s->level) {
-        snprintf(s->level, sizeof s->level, "%s", option + 6);
-        return LS_OK;
-    }
-    if (!strncmp(option, "threads=", 8)) {
-        long n = strtol(option + 8, &end, 10);
-        if (end != option + 8 && !*end && n >= 1 && n <= 1024) {
-            s->threads = (int)n;
-            return LS_OK;
-        }
-    }
-    LS_FAIL(e, LS_INVALID_ARGUMENT, "side \"%s\": option \"%s\" is unknown; use contract=NAME, level=NAME or threads=N (1 to 1024)", s->name, option);
+    if (s->kind == LS_SIDE_NATIVE && (v = value_of(option, "level")) && set_text(s->level, sizeof s->level, v)) return LS_OK;
+    if (s->kind == LS_SIDE_NATIVE && (v = value_of(option, "threads")) && set_threads(s, v)) return LS_OK;
+    if (s->kind == LS_SIDE_XLA && set_xla_option(s, option)) return LS_OK;
+    LS_FAIL(e, LS_INVALID_ARGUMENT, "side \"%s\" does not take \"%s\"; it takes %s", s->name, option, allowed[s->kind]);
 }
 
 ls_code ls_side_parse(ls_side_spec *s, const char *text, ls_error *e) {
@@ -58,7 +84,6 @@ ls_code ls_side_parse(ls_side_spec *s, const char *text, ls_error *e) {
         memcpy(part, text, n);
         part[n] = '\0';
         LS_TRY(first ? set_name(s, part, e) : set_option(s, part, e));
-        if (!first && s->kind == LS_SIDE_FILE) LS_FAIL(e, LS_INVALID_ARGUMENT, "side \"%s\" is a file and takes no option \"%s\"", s->name, part);
         if (!text[n]) return LS_OK;
         text += n + 1;
     }
@@ -70,6 +95,7 @@ ls_code ls_side_open(ls_side *s, const ls_side_spec *spec, ls_model *m, ls_error
     *s = (ls_side){.spec = spec, .model = m, .contract = spec->has_contract ? spec->contract : spec->f64 ? LS_CONTRACT_FLOAT : m->contract, .graph = m->graph};
     if (spec->f64 && s->contract != LS_CONTRACT_FLOAT)
         LS_FAIL(e, LS_INVALID_ARGUMENT, "side \"reference:f64\" evaluates the float contract in f64; it has no %s", ls_contract_name(s->contract));
+    if (spec->kind == LS_SIDE_XLA) LS_TRY(ls_side_open_engine(s, e));
     if (s->contract == m->contract) return LS_OK;
     ls_build_options build = {.contract = s->contract, .context = m->context};
     LS_TRY(ls_model_build(&s->own, m->checkpoint, &build, e));
@@ -79,6 +105,7 @@ ls_code ls_side_open(ls_side *s, const ls_side_spec *spec, ls_model *m, ls_error
 
 void ls_side_close(ls_side *s) {
     ls_graph_destroy(s->own);
+    if (s->engine) s->engine->ops->destroy(s->engine);
     ls_checkpoint_close(s->file);
     ls_free(s->tensor);
     ls_free(s->ids);
@@ -93,29 +120,35 @@ ls_code ls_side_executor(const ls_side *s, ls_executor **x, const ls_executor_op
     const ls_graph *g = s->fault ? ls_fault_graph(s->fault) : s->graph;
     if (s->spec->kind == LS_SIDE_NATIVE) return ls_native_create(x, g, s->model->checkpoint, &own, e);
     if (s->spec->kind == LS_SIDE_REFERENCE) return ls_reference_create(x, g, &own, e);
-    LS_FAIL(e, LS_UNIMPLEMENTED, "side \"%s\" is not in this build; use native, reference or a .safetensors file", s->spec->name);
+    return ls_side_xla_executor(s, x, g, &own, e);
 }
 
 /* ---- Identity ---------------------------------------------------------------------------------------------------------------- */
 
-static ls_code identify_file(const ls_side *s, ls_verify_identity *id, ls_error *e) {
+static ls_code describe_file(const ls_side *s, ls_str *detail, ls_error *e) {
     char sha[65];
     LS_TRY(ls_checkpoint_bytes_sha256(s->file, sha, e));
-    snprintf(id->detail, sizeof id->detail, "%zu tensors, sha256 %s", ls_checkpoint_count(s->file), sha);
-    return LS_OK;
+    return ls_str_printf(detail, e, "%zu tensors, sha256 %s", ls_checkpoint_count(s->file), sha);
+}
+
+static ls_code describe_executor(const ls_side *s, const ls_executor *x, ls_str *detail, ls_error *e) {
+    size_t weights = 0, kv = 0, work = 0;
+    x->memory(x, &weights, &kv, &work);
+    LS_TRY(ls_str_printf(detail, e, "contract version %d", (int)LS_CONTRACT_VERSION));
+    if (s->spec->kind == LS_SIDE_XLA) return ls_side_identify_engine(s, detail, e);
+    if (s->spec->f64) LS_TRY(ls_str_append(detail, ", evaluated in f64", SIZE_MAX, e));
+    if (s->spec->kind == LS_SIDE_REFERENCE) return LS_OK;
+    return ls_str_printf(detail, e, ", level %s, %zu bytes of packed weights", s->spec->level[0] ? s->spec->level : ls_native_level(), weights);
 }
 
 ls_code ls_side_identify(const ls_side *s, const ls_executor *x, ls_verify_identity *id, ls_error *e) {
+    ls_str detail = {0};
     snprintf(id->name, sizeof id->name, "%s", s->spec->name);
-    if (s->spec->kind == LS_SIDE_FILE) return identify_file(s, id, e);
+    bool file = s->spec->kind == LS_SIDE_FILE;
+    ls_code rc = file ? describe_file(s, &detail, e) : describe_executor(s, x, &detail, e);
+    if (!rc) snprintf(id->detail, sizeof id->detail, "%s", detail.data);
+    ls_str_deinit(&detail);
+    if (rc || file) return rc;
     id->contract = ls_contract_name(s->contract);
-    LS_TRY(ls_graph_fingerprint(s->fault ? ls_fault_graph(s->fault) : s->graph, id->fingerprint, e));
-    size_t weights = 0, kv = 0, work = 0;
-    x->memory(x, &weights, &kv, &work);
-    int n = snprintf(id->detail, sizeof id->detail, "contract version %d", (int)LS_CONTRACT_VERSION);
-    if (s->spec->kind == LS_SIDE_NATIVE)
-        n += snprintf(id->detail + n, sizeof id->detail - (size_t)n, ", level %s", s->spec->level[0] ? s->spec->level : ls_native_level());
-    if (s->spec->f64) n += snprintf(id->detail + n, sizeof id->detail - (size_t)n, ", evaluated in f64");
-    snprintf(id->detail + n, sizeof id->detail - (size_t)n, ", %zu bytes of packed weights", weights);
-    return LS_OK;
+    return ls_graph_fingerprint(s->fault ? ls_fault_graph(s->fault) : s->graph, id->fingerprint, e);
 }

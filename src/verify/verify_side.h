@@ -4,6 +4,7 @@
 
 #include "verify/negative.h"
 #include "verify/verify.h"
+#include "xla/engine.h"
 
 /* What stays the same over all runs of a comparison. */
 typedef struct ls_side {
@@ -13,6 +14,8 @@ typedef struct ls_side {
     const ls_graph *graph;     /* what it runs; for a file: NULL */
     ls_graph *own;             /* built here because the contract is another; NULL otherwise */
     ls_fault *fault;           /* right side only; NULL: none */
+    bool fed;                  /* values are written into it */
+    ls_engine *engine;         /* xla */
     /* A file: */
     ls_checkpoint *file;
     const ls_tensor **tensor;  /* [n_nodes] of the other side's graph; NULL where the file has none */
@@ -37,6 +40,11 @@ void ls_side_close(ls_side *s);
 
 /* An executor over the side's graph. */
 ls_code ls_side_executor(const ls_side *s, ls_executor **x, const ls_executor_options *o, ls_error *e);
+
+/* verify_xla.c: the engine of an XLA side, its executor, and its identity appended to |detail|. */
+ls_code ls_side_open_engine(ls_side *s, ls_error *e);
+ls_code ls_side_xla_executor(const ls_side *s, ls_executor **x, const ls_graph *g, const ls_executor_options *o, ls_error *e);
+ls_code ls_side_identify_engine(const ls_side *s, ls_str *detail, ls_error *e);
 
 ls_code ls_side_identify(const ls_side *s, const ls_executor *x, ls_verify_identity *id, ls_error *e);
 
