@@ -3,6 +3,7 @@
 
 #include <fenv.h>
 #include <glob.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -273,6 +274,48 @@ static void engines_live_side_by_side(void **state) {
         expect(x[i], b[i], (float[]){32, 64, 96, 32 * (float)i}, 16);
         x[i]->ops->free_program(x[i], p[i]);
         x[i]->ops->destroy(x[i]);
+    }
+}
+
+/* The same in threads, an engine each, two on every plugin: opening, compiling, the cache and running do not disturb each other.
+ * |job|: in, the plugin; out, 0 when all went well. */
+static void *work_alone(void *job) {
+    static const char text[] = "func.func public @main(%a: tensor<64xi32>) -> tensor<64xi32> {\n  %0 = stablehlo.add %a, %a : tensor<64xi32>\n  return %0 : tensor<64xi32>\n}\n";
+    char path[400];
+    ls_engine *x;
+    ls_program *p;
+    ls_buffer *b, *out;
+    int32_t v[64] = {1, 2, 3};
+    ls_tensor_type type = {LS_DT_I32, 1, {64}};
+    int plugin = *(int *)job;
+    *(int *)job = -1;
+    snprintf(path, sizeof path, "%s/%s", packages(), plugin_files[plugin]);
+    if (ls_pjrt_open(&x, &(ls_pjrt_options){.plugin = path, .cache_folder = cache}, NULL)) return NULL;
+    if (x->ops->compile(x, &p, text, sizeof text - 1, "threads", NULL, NULL) || x->ops->upload(x, &b, &type, v, NULL)) return NULL;
+    for (int i = 0; i < 20; i++) {
+        if (x->ops->execute(x, p, &b, 1, &out, 1, NULL)) return NULL;
+        x->ops->free_buffer(x, b);
+        b = out;
+    }
+    if (x->ops->read(x, b, v, sizeof v, NULL) || v[0] != 1 << 20 || v[2] != 3 << 20) return NULL;
+    x->ops->free_buffer(x, b);
+    x->ops->free_program(x, p);
+    x->ops->destroy(x);
+    *(int *)job = 0;
+    return NULL;
+}
+
+static void engines_in_threads(void **state) {
+    (void)state;
+    pthread_t threads[PLUGINS * 2];
+    int job[PLUGINS * 2];
+    for (int i = 0; i < PLUGINS * 2; i++) {
+        job[i] = i % PLUGINS;
+        assert_int_equal(pthread_create(&threads[i], NULL, work_alone, &job[i]), 0);
+    }
+    for (int i = 0; i < PLUGINS * 2; i++) {
+        pthread_join(threads[i], NULL);
+        assert_int_equal(job[i], 0);
     }
 }
 
@@ -592,6 +635,7 @@ int main(void) {
     setenv("XLA_FLAGS", "--xla_cpu_enable_fast_math=true", 1); /* plugins read it once, when they are loaded */
     setenv("TF_CPP_MIN_LOG_LEVEL", "3", 1);
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(engines_in_threads), /* first, so that it loads the plugins */
         cmocka_unit_test(every_dtype),
         cmocka_unit_test(settings_win_over_the_environment),
         cmocka_unit_test(scalars_empty_tensors_and_no_arguments),
