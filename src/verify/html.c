@@ -190,7 +190,7 @@ static void heat_map(page *p) {
 static void token_text(page *p, const ls_model *m, int32_t id) {
     char *text = NULL;
     size_t n = 0;
-    put(p, "<td><code>");
+    put(p, "<td class=\"t\"><code>");
     if (m->tokenizer && !ls_model_decode(m, &id, 1, false, &text, &n, NULL)) escape(p, text, n);
     ls_buffer_free(text);
     put(p, "</code></td>");
