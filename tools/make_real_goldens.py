@@ -64,6 +64,14 @@ def last_logits(model, ids):
         return model(torch.tensor([ids])).logits[0, -1].double().numpy()
 
 
+def evaluate_in_f64():
+    """transformers casts to f32 inside norms, rotary tables and softmax whatever the model's dtype: let those casts go to f64."""
+    to, softmax, double = torch.Tensor.to, torch.nn.functional.softmax, lambda t: torch.float64 if t is torch.float32 else t
+    torch.Tensor.float = lambda self, *a, **k: self.double()
+    torch.Tensor.to = lambda self, *a, **k: to(self, *map(double, a), **{n: double(v) for n, v in k.items()})
+    torch.nn.functional.softmax = lambda x, dim=None, dtype=None, **k: softmax(x, dim=dim, dtype=double(dtype), **k)
+
+
 def rounded_inputs(model):
     return [m.register_forward_pre_hook(lambda _, a: (a[0].half().float(),)) for m in model.modules() if isinstance(m, torch.nn.Linear)]
 
@@ -90,6 +98,7 @@ def main():
     f16 = [last_logits(model, c["ids"]) for c in cases]
     del model
     model = load(path).double()
+    evaluate_in_f64()
     sample = np.linspace(0, len(f32[0]) - 1, SAMPLES).round().astype(int)
     for i, c in enumerate(cases):
         exact = last_logits(model, c["ids"])[sample]

@@ -17,10 +17,17 @@ enum {
     LS_EXACT_SCALE_BITS = 23,  /* integer scales satisfy |S| <= 2^23 */
     LS_EXACT_KEY_RANGE = 256,  /* attention sums keys in absolute ranges of this many positions */
     LS_EXACT_P16 = 14,         /* p of exact16: |q| <= 127 * 2^8, two signed bytes */
-    LS_EXACT_P24 = 23,         /* p of exact24: |q| <= 127 * 2^17, a 24-bit magnitude and a sign */
-    LS_EXACT_ATTN_P24 = 25,    /* p of queries, keys and values under exact24 */
+    LS_EXACT_P24 = 24,         /* p of exact24: |q| <= 127 * 2^18, a 25-bit magnitude and a sign */
+    LS_EXACT_ATTN_P24 = 26,    /* p of queries, keys and values under exact24 */
     LS_EXACT_WEIGHT_P24 = 22,  /* p of float weights under exact24: |u| <= 127 * 2^16, three signed bytes */
-    LS_EXACT_MAX_COLS = 32768  /* widest row of an exact operator (overflow arguments rest on it) */
+    LS_EXACT_MAX_COLS = 32768, /* widest row of an exact operator (overflow arguments rest on it) */
+    /* Attention (section 6): bits of the score J, PB of the weights, G of the sums. */
+    LS_EXACT_SCORE_BITS16 = 30,
+    LS_EXACT_SCORE_BITS24 = 38,
+    LS_EXACT_WEIGHT_BITS16 = 15,
+    LS_EXACT_WEIGHT_BITS24 = 25,
+    LS_EXACT_SUM_SHIFT16 = 8,
+    LS_EXACT_SUM_SHIFT24 = -10
 };
 
 static inline uint32_t ls_bits(float x) {
@@ -89,7 +96,7 @@ uint32_t ls_sigmoid_argument(float x, float c);
 /* Largest n with n * n <= v. */
 uint32_t ls_isqrt(uint64_t v);
 
-/* j * k * 2^e to the nearest integer (halves upwards), clamped to +-2^58; |j| <= 2^30, k > 0 a normal f32. The score of
+/* j * k * 2^e to the nearest integer (halves upwards), clamped to +-2^58; |j| <= 2^38, k > 0 a normal f32. The score of
  * exact24 attention: one rounding, where f32 products would lose the low bits of large scores. */
 int64_t ls_scaled_score(int64_t j, float k, int e);
 

@@ -1,7 +1,7 @@
 /* Activations of the exact linear operator (docs/contracts.md section 3), in the form kernels read.
  *
  * Rows of f32 become blocks of 64 mantissas, as planes of 16-bit integers: under exact16 one plane, the mantissa itself;
- * under exact24 two, q = high * 4096 + low with |high| <= 4064 and -2048 <= low < 2048. Blocks whose drop exceeds 24
+ * under exact24 two, q = high * 4096 + low with |high| <= 8128 and -2048 <= low < 2048. Blocks whose drop exceeds 24
  * are zeros here, with drop 0, so kernels need no test. Sums over 16, 32 and 64 columns serve the weights' zero point (raw,
  * per plane) and minima (shifted). Quantised once, an input serves every matrix that multiplies it. */
 #ifndef LS_NATIVE_ACTIVATIONS_H

@@ -19,13 +19,13 @@ static span visible(const ls_attn_tile *t, int i, int64_t range) {
 }
 
 /* z before rounding. */
-static inline vf limited_score_float(const ls_attn *a, vi j, vf query_unit, vf key_unit) {
-    vf f = vf_mul(vf_mul(vi_float(j), query_unit), key_unit);
+static inline vf limited_score_float(const ls_attn *a, vf j, vf query_unit, vf key_unit) {
+    vf f = vf_mul(vf_mul(j, query_unit), key_unit);
     f = vf_mul(a->capped ? tanh_of(f, vf_set(a->cap_factor)) : f, vf_set(a->k));
     return vf_max(vf_min(f, vf_set(a->limit)), vf_set(-a->limit));
 }
 
-static inline vi limited_score(const ls_attn *a, vi j, vf query_unit, vf key_unit) { return vf_round(limited_score_float(a, j, query_unit, key_unit)); }
+static inline vi limited_score(const ls_attn *a, vi j, vf query_unit, vf key_unit) { return vf_round(limited_score_float(a, vi_float(j), query_unit, key_unit)); }
 
 /* 2^(ek - 127 - p) of W keys. */
 static inline vf key_units(const ls_attn *a, const uint8_t *exponent) { return vi_as_float(vi_sll(vi_sub(vi_load8(exponent), vi_set(a->p)), 23)); }
@@ -46,17 +46,16 @@ static inline int32_t pair_at(const int16_t *p) {
 
 static inline float query_unit(const ls_attn *a, const ls_attn_tile *t, int i) { return ls_pow2(t->e[i] - 127 - a->p + a->c); }
 
-/* Scores of W keys under exact24: an integer product without a soft cap, floats with one. */
-static inline void wide_scores(const ls_attn *a, int query_exp, vi dot, const uint8_t *exponent, int64_t *z) {
-    int32_t j[W];
+/* Scores z of W keys under exact24 from their sums, in place: an integer product without a soft cap, floats with one. */
+static inline void wide_scores(const ls_attn *a, int query_exp, const uint8_t *exponent, int64_t *z) {
     float f[W];
     if (a->capped) {
-        vf_store(f, limited_score_float(a, dot, vf_set(ls_pow2(query_exp - 127 - a->p + a->c)), key_units(a, exponent)));
+        for (int i = 0; i < W; i++) f[i] = (float)ls_rshift(z[i], a->c);
+        vf_store(f, limited_score_float(a, vf_load(f), vf_set(ls_pow2(query_exp - 127 - a->p + a->c)), key_units(a, exponent)));
         for (int i = 0; i < W; i++) z[i] = llrintf(f[i]);
         return;
     }
-    vi_store(j, dot);
-    for (int i = 0; i < W; i++) z[i] = ls_scaled_score(j[i], a->k, query_exp + exponent[i] - 254 - 2 * a->p + a->c);
+    for (int i = 0; i < W; i++) z[i] = ls_scaled_score(ls_rshift(z[i], a->c), a->k, query_exp + exponent[i] - 254 - 2 * a->p + a->c);
 }
 
 #define NQ 1
@@ -97,11 +96,12 @@ static void weights16(const uint8_t *const *block, size_t value_exp, span all, s
     *part = (ls_attn_part){.any = 1, .m = m, .mv = mv, .den = vi_sum(den)};
 }
 
-/* min(rshift(power, n + 8), 2^23 - 1), 0 for n > 31. */
+/* min(rshift(power, n + 31 - PB), 2^PB - 1), 0 for n > 31. */
 static int32_t weight24(uint32_t power, int64_t n) {
+    const int64_t top = (INT64_C(1) << LS_EXACT_WEIGHT_BITS24) - 1;
     if (n > 31) return 0;
-    int64_t w = ls_rshift(power, (int)n + 8);
-    return (int32_t)(w < 0x7FFFFF ? w : 0x7FFFFF);
+    int64_t w = ls_rshift(power, (int)n + 31 - LS_EXACT_WEIGHT_BITS24);
+    return (int32_t)(w < top ? w : top);
 }
 
 static void weights24(const uint8_t *const *block, size_t value_exp, span all, span own, const int64_t *score, int32_t *w, ls_attn_part *part) {

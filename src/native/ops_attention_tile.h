@@ -45,8 +45,8 @@ static void NAME(scores24_)(const ls_attn *a, const ls_attn_tile *t, int q0, con
             for (int i = 0; i < NQ; i++) sum[i] = vq_mac(sum[i], k, q[i * a->dp + d]);
         } while (++d < a->d);
         for (int i = 0; i < NQ; i++) {
-            vi dot = vq_shift(sum[i], INT64_C(1) << (a->c - 1), a->c);
-            wide_scores(a, t->e[q0 + i], dot, exponent + j, s->z64[q0 + i] + key + j);
+            vq_store(s->z64[q0 + i] + key + j, sum[i]);
+            wide_scores(a, t->e[q0 + i], exponent + j, s->z64[q0 + i] + key + j);
         }
     }
 }

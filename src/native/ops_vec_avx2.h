@@ -117,10 +117,6 @@ static inline int64_t vq_sum(vq a) {
     _mm256_storeu_si256((__m256i *)(void *)v, _mm256_add_epi64(a.even, a.odd));
     return v[0] + v[1] + v[2] + v[3];
 }
-static inline vi vq_shift(vq a, int64_t add, int n) {
-    __m256i r = _mm256_set1_epi64x(add), even = _mm256_add_epi64(a.even, r), odd = _mm256_add_epi64(a.odd, r);
-    return join(_mm256_srlv_epi64(even, _mm256_set1_epi64x(n)), _mm256_sllv_epi64(odd, _mm256_set1_epi64x(32 - n)));
-}
 /* AVX2 has no conversion from 64-bit integers; the scalar one rounds once. */
 static inline vf vq_float(vq a) {
     int64_t v[8];

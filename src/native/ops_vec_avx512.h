@@ -91,10 +91,6 @@ static inline vq vq_mac(vq acc, vi a, int32_t b) {
     return (vq){_mm512_add_epi64(acc.even, _mm512_mul_epi32(a, s)), _mm512_add_epi64(acc.odd, _mm512_mul_epi32(high_half(a), s))};
 }
 static inline int64_t vq_sum(vq a) { return _mm512_reduce_add_epi64(_mm512_add_epi64(a.even, a.odd)); }
-static inline vi vq_shift(vq a, int64_t add, int n) {
-    __m512i r = _mm512_set1_epi64(add), even = _mm512_add_epi64(a.even, r), odd = _mm512_add_epi64(a.odd, r);
-    return join(_mm512_srlv_epi64(even, _mm512_set1_epi64(n)), _mm512_sllv_epi64(odd, _mm512_set1_epi64(32 - n)));
-}
 static inline void vq_store(int64_t *p, vq a) {
     const __m512i lo = _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11), hi = _mm512_setr_epi64(4, 12, 5, 13, 6, 14, 7, 15);
     _mm512_storeu_si512(p, _mm512_permutex2var_epi64(a.even, lo, a.odd));

@@ -113,8 +113,6 @@ static inline int64_t vq_sum(vq a) {
     for (int i = 0; i < W; i++) s += a.v[i];
     return (int64_t)s;
 }
-/* Low 32 bits of (a + add) >> n, n <= 32. */
-LANES(vi, vq_shift, (vq a, int64_t add, int n), (uint32_t)((a.v[i] + (uint64_t)add) >> n))
 static inline void vq_store(int64_t *p, vq a) { memcpy(p, a.v, sizeof a.v); }
 LANES(vf, vq_float, (vq a), (float)lane64(a, i)) /* one rounding, to nearest even */
 

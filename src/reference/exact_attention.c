@@ -17,9 +17,10 @@ typedef struct range {
 
 static setup setup_of(const ls_node *n) {
     bool wide = n->contract == LS_CONTRACT_EXACT24;
-    setup s = {.d = n->head_dim, .p = wide ? LS_EXACT_ATTN_P24 : LS_EXACT_P16, .f = wide ? 28 : 16, .pb = wide ? 23 : 15, .g = wide ? -7 : 8,
+    setup s = {.d = n->head_dim, .p = wide ? LS_EXACT_ATTN_P24 : LS_EXACT_P16, .f = wide ? 28 : 16,
+               .pb = wide ? LS_EXACT_WEIGHT_BITS24 : LS_EXACT_WEIGHT_BITS16, .g = wide ? LS_EXACT_SUM_SHIFT24 : LS_EXACT_SUM_SHIFT16,
                .limit = wide ? 0x1p58f : 0x1p30f, .capped = n->limit != 0, .wide = wide};
-    int c = ls_ceil_log2((uint64_t)s.d) + 2 * (s.p + 1) - 30;
+    int c = ls_ceil_log2((uint64_t)s.d) + 2 * (s.p + 1) - (wide ? LS_EXACT_SCORE_BITS24 : LS_EXACT_SCORE_BITS16);
     s.c = c > 0 ? c : 0;
     s.k = ls_exact_score_factor(n->scale, n->limit) * ls_pow2(s.f);
     if (s.capped) s.cap_factor = ls_exact_softcap_factor(n->scale, n->limit);

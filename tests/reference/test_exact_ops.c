@@ -307,7 +307,7 @@ static void bits_match_the_committed_digest(void **state) {
     hash_matrix_ops(&h, &e);
     ls_sha256_final(&h, digest);
     ls_sha256_hex(digest, hex);
-    assert_string_equal(hex, "e92e339e7a29c8ae719c41ec4599a94170625a7afdd76a6ce16ce8cf2cc2fc4e");
+    assert_string_equal(hex, "a5db447eb4ce366ff35ecb23a71a56d84cd3057a0e09f512e53004f8644e363d");
 }
 
 int main(void) {

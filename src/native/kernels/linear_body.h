@@ -56,9 +56,9 @@ V_BODY lanes v_rshift(lanes v, int n) { return v_sar(v_add(v, v_set((1 << n) >> 
 /* rshift(I, c) from the sums of plane products. The high part is a multiple of 2^c, so only the rest is rounded. */
 V_BODY lanes combine(const lanes acc[3], int wp, int xp, int c) {
     if (xp == 1) return v_add(v_shl(acc[0], 2), v_rshift(acc[1], 6));                   /* c = 6: 256 = 4 * 2^6 */
-    if (wp == 1) return v_add(v_shl(acc[0], 12 - c), v_rshift(acc[1], c));              /* 0 <= c <= 7 */
-    lanes rest = v_add(acc[1], v_sar(v_add(acc[2], v_set(1 << 21)), 12));               /* c = 22: 2^24 = 4 * 2^22 */
-    return v_add(v_shl(acc[0], 2), v_sar(rest, 10));
+    if (wp == 1) return v_add(v_shl(acc[0], 12 - c), v_rshift(acc[1], c));              /* 0 <= c <= 8 */
+    lanes rest = v_add(acc[1], v_sar(v_add(acc[2], v_set(1 << 22)), 12));               /* c = 23: 2^24 = 2 * 2^23 */
+    return v_add(v_shl(acc[0], 1), v_sar(rest, 11));
 }
 
 /* A of section 3. One plane of each operand has c = 0, and its sum began with |half|: see first_sum. */
