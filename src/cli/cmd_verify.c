@@ -21,7 +21,8 @@ static const char help[] =
     "  --left SIDE         default: native\n"
     "  --right SIDE        native, reference, reference:f64, xla:pjrt, xla:iree, or FILE.safetensors with recorded tensors\n"
     "                      (tools/dump_reference.py). An executor takes options after commas: contract=NAME, level=NAME,\n"
-    "                      threads=N, as in native,contract=exact24,level=avx2\n"
+    "                      threads=N, as in native,contract=exact24,level=avx2; xla: device=NAME, plugin=PATH,\n"
+    "                      precision=f32|f16|bf16, modules=fused|nodes\n"
     "  --contract NAME     exact16 (default), exact24 or float: of sides that do not say\n"
     "  --level NAME, --threads N   the same\n"
     "  --ctx-size N        positions the model is set up for\n"
@@ -161,7 +162,8 @@ static int print_text(const ls_verify_report *r) {
     ls_str text = {0};
     ls_error e = {0};
     ls_code rc = ls_verify_text(r, &text, &e);
-    if (!rc && (fwrite(text.data, 1, text.len, stdout) != text.len || fflush(stdout))) rc = ls_error_set(&e, LS_DATA_LOSS, __FILE__, __LINE__, "cannot write the report");
+    if (!rc && (fwrite(text.data, 1, text.len, stdout) != text.len || fflush(stdout))) rc = ls_error_set(&e, LS_DATA_LOSS, __FILE__, __LINE__,
+                                                                                                         "cannot write the report");
     ls_str_deinit(&text);
     return rc ? not_compared(&e) : VERIFY_EQUAL;
 }

@@ -31,7 +31,8 @@ static void escape(page *p, const char *text, size_t len) {
     for (size_t i = 0; i < len && !p->rc;) {
         int n = ls_utf8_decode(text + i, len - i, NULL);
         char c = text[i];
-        const char *instead = c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '"' ? "&quot;" : !n || (unsigned char)c < 32 || c == 127 ? "\xef\xbf\xbd" : NULL;
+        const char *instead = !n || (unsigned char)c < 32 || c == 127 ? "\xef\xbf\xbd" : c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '>' ? "&gt;" : NULL;
+        if (c == '"') instead = "&quot;";
         if (c == '\n') instead = "\\n";
         p->rc = instead ? ls_str_append(p->s, instead, SIZE_MAX, p->e) : ls_str_append(p->s, text + i, (size_t)n, p->e);
         i += n ? (size_t)n : 1;
@@ -57,12 +58,14 @@ static void verdict(page *p) {
         ls_verify_place at = ls_verify_place_of(r, (size_t)r->first);
         put(p, "<div class=\"verdict diverged\"><p><strong>✕ Diverged</strong> first at <code>");
         escape(p, n->name, strlen(n->name));
-        PUT(p, "</code> (%s, node %d of %zu), pass %d, flat index %" PRId64 " = [%" PRId64 ", %" PRId64 "], token position %" PRId64 ".</p>", ls_op_name(n->op), r->first + 1,
+        PUT(p, "</code> (%s, node %d of %zu), pass %d, flat index %" PRId64 " = [%" PRId64 ", %" PRId64 "], token position %" PRId64 ".</p>",
+            ls_op_name(n->op), r->first + 1,
             r->graph->n_nodes, at.pass + 1, at.flat, at.row, at.column, at.position);
         PUT(p, "<p>left <code>%.9g (0x%08" PRIx32 ")</code>, right <code>%.9g (0x%08" PRIx32 ")</code></p>", (double)at.left, ls_bits(at.left), (double)at.right,
             ls_bits(at.right));
     }
-    PUT(p, "<p>%zu of %zu nodes compared, %zu diverged; %zu prompt and %zu decoded tokens; top choice differs at %zu positions.</p></div>\n", t.compared, r->graph->n_nodes,
+    PUT(p, "<p>%zu of %zu nodes compared, %zu diverged; %zu prompt and %zu decoded tokens; top choice differs at %zu positions.</p></div>\n",
+        t.compared, r->graph->n_nodes,
         t.diverged, r->n_prompt, r->n_tokens - r->n_prompt, t.tokens_differ);
 }
 
@@ -107,7 +110,8 @@ static void tooltip(page *p, size_t i) {
     PUT(p, "&#10;%s", ls_op_name(n->op));
     if (!v->passes) put(p, v->absent ? "&#10;not in the file" : "&#10;not compared");
     else
-        PUT(p, "&#10;%" PRId64 " of %" PRId64 " values fail&#10;max abs %.6g&#10;max rel %.6g&#10;rms %.6g&#10;max ulp %" PRIu64, v->d.failures, v->d.elements, v->d.max_absolute,
+        PUT(p, "&#10;%" PRId64 " of %" PRId64 " values fail&#10;max abs %.6g&#10;max rel %.6g&#10;rms %.6g&#10;max ulp %" PRIu64, v->d.failures,
+            v->d.elements, v->d.max_absolute,
             v->d.max_relative, ls_difference_rms(&v->d), v->d.max_ulp);
     put(p, "\"");
 }
@@ -207,7 +211,9 @@ static void token_choice(page *p, const ls_model *m, const ls_verify_token *t, i
 }
 
 static void token_table(page *p, const ls_model *m) {
-    put(p, "<h2 id=\"tokens\">Tokens</h2>\n<p>After each token, the choice with the largest logit on each side.</p>\n<div class=\"scroll\"><table>\n<tr><th>position</th><th>id</th>"
+    put(p,
+        "<h2 id=\"tokens\">Tokens</h2>\n<p>After each token, the choice with the largest logit on each side.</p>\n"
+        "<div class=\"scroll\"><table>\n<tr><th>position</th><th>id</th>"
            "<th>text</th><th></th><th>left top</th><th>text</th><th>logit</th><th>right top</th><th>text</th><th>logit</th></tr>\n");
     for (size_t i = 0; i < p->r->n_tokens; i++) {
         const ls_verify_token *t = &p->r->token[i];
@@ -223,7 +229,9 @@ static void token_table(page *p, const ls_model *m) {
 }
 
 static void node_table(page *p) {
-    put(p, "<h2 id=\"nodes\">Nodes</h2>\n<details><summary>All figures</summary><div class=\"scroll\"><table>\n<tr><th>node</th><th>operator</th><th>values</th><th>fail</th>"
+    put(p,
+        "<h2 id=\"nodes\">Nodes</h2>\n<details><summary>All figures</summary><div class=\"scroll\"><table>\n"
+        "<tr><th>node</th><th>operator</th><th>values</th><th>fail</th>"
            "<th>max abs</th><th>max rel</th><th>rms</th><th>max ulp</th></tr>\n");
     for (size_t i = 0; i < p->r->graph->n_nodes; i++) {
         const ls_verify_node *v = &p->r->node[i];
@@ -233,15 +241,18 @@ static void node_table(page *p) {
         PUT(p, "</code></td><td>%s</td>", ls_op_name(n->op));
         if (!v->passes) PUT(p, "<td colspan=\"6\">%s</td></tr>\n", v->absent ? "not in the file" : "not compared");
         else
-            PUT(p, "<td class=\"n\">%" PRId64 "</td><td class=\"n\">%" PRId64 "</td><td class=\"n\">%.6g</td><td class=\"n\">%.6g</td><td class=\"n\">%.6g</td><td class=\"n\">%" PRIu64
-                   "</td></tr>\n", v->d.elements, v->d.failures, v->d.max_absolute, v->d.max_relative, ls_difference_rms(&v->d), v->d.max_ulp);
+            PUT(p,
+                "<td class=\"n\">%" PRId64 "</td><td class=\"n\">%" PRId64 "</td><td class=\"n\">%.6g</td><td class=\"n\">%.6g</td>"
+                "<td class=\"n\">%.6g</td><td class=\"n\">%" PRIu64 "</td></tr>\n", v->d.elements, v->d.failures, v->d.max_absolute, v->d.max_relative, ls_difference_rms(&v->d), v->d.max_ulp);
     }
     put(p, "</table></div></details>\n");
 }
 
 ls_code ls_verify_html(const ls_verify_report *r, const ls_model *m, const char *path, ls_str *s, ls_error *e) {
     page p = {.r = r, .s = s, .e = e};
-    put(&p, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>lockstep verify: ");
+    put(&p,
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n"
+        "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>lockstep verify: ");
     escape(&p, path, strlen(path));
     PUT(&p, "</title>\n<style>%s</style>\n</head>\n<body>\n<h1>lockstep verify</h1>\n", html_style);
     verdict(&p);

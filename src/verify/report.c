@@ -52,8 +52,9 @@ static ls_code put_side(const ls_verify_report *r, int side, ls_str *s, ls_error
 }
 
 static ls_code put_figures(const ls_difference *d, ls_str *s, ls_error *e) {
-    return ls_str_printf(s, e, "%" PRId64 " of %" PRId64 " values fail (%" PRId64 " not finite), max abs %.9g, max rel %.9g, rms %.9g, max ulp %" PRIu64 "\n", d->failures,
-                         d->elements, d->non_finite, d->max_absolute, d->max_relative, ls_difference_rms(d), d->max_ulp);
+    return ls_str_printf(s, e,
+                         "%" PRId64 " of %" PRId64 " values fail (%" PRId64 " not finite), max abs %.9g, max rel %.9g, rms %.9g, max ulp %" PRIu64 "\n",
+                         d->failures, d->elements, d->non_finite, d->max_absolute, d->max_relative, ls_difference_rms(d), d->max_ulp);
 }
 
 static ls_code put_first(const ls_verify_report *r, ls_str *s, ls_error *e) {
@@ -62,8 +63,10 @@ static ls_code put_first(const ls_verify_report *r, ls_str *s, ls_error *e) {
     ls_verify_place p = ls_verify_place_of(r, node);
     const ls_verify_node *v = &r->node[node];
     LS_TRY(ls_str_printf(s, e, "DIVERGED first at %s (%s, node %zu of %zu)\n", n->name, ls_op_name(n->op), node + 1, r->graph->n_nodes));
-    LS_TRY(ls_str_printf(s, e, "  pass %d, flat index %" PRId64 " = [%" PRId64 ", %" PRId64 "], token position %" PRId64 "\n", p.pass + 1, p.flat, p.row, p.column, p.position));
-    LS_TRY(ls_str_printf(s, e, "  left  %-16.9g 0x%08" PRIx32 "\n  right %-16.9g 0x%08" PRIx32 "\n", (double)p.left, ls_bits(p.left), (double)p.right, ls_bits(p.right)));
+    LS_TRY(ls_str_printf(s, e, "  pass %d, flat index %" PRId64 " = [%" PRId64 ", %" PRId64 "], token position %" PRId64 "\n", p.pass + 1, p.flat,
+                         p.row, p.column, p.position));
+    LS_TRY(ls_str_printf(s, e, "  left  %-16.9g 0x%08" PRIx32 "\n  right %-16.9g 0x%08" PRIx32 "\n", (double)p.left, ls_bits(p.left), (double)p.right,
+                         ls_bits(p.right)));
     if (!v->bound.bits) LS_TRY(ls_str_printf(s, e, "  bound %.3g + %.3g * |reference|\n", v->bound.absolute, v->bound.relative));
     LS_TRY(ls_str_append(s, "  node: ", SIZE_MAX, e));
     return put_figures(&v->d, s, e);
@@ -85,7 +88,8 @@ ls_code ls_verify_text(const ls_verify_report *r, ls_str *s, ls_error *e) {
     if (r->negative[0]) LS_TRY(ls_str_printf(s, e, "fault  %s, planted in the right side\n", r->negative));
     if (r->first >= 0) LS_TRY(put_first(r, s, e));
     else LS_TRY(ls_str_printf(s, e, "EQUAL in all that was compared\n"));
-    LS_TRY(ls_str_printf(s, e, "nodes: %zu of %zu compared over %zu prompt and %zu decoded tokens (%d passes), %zu diverged\n", t.compared, r->graph->n_nodes, r->n_prompt,
+    LS_TRY(ls_str_printf(s, e, "nodes: %zu of %zu compared over %zu prompt and %zu decoded tokens (%d passes), %zu diverged\n", t.compared,
+                         r->graph->n_nodes, r->n_prompt,
                          r->n_tokens - r->n_prompt, r->passes, t.diverged));
     LS_TRY(ls_str_append(s, "all:   ", SIZE_MAX, e));
     LS_TRY(put_figures(&t.d, s, e));
@@ -149,7 +153,8 @@ static json_t *first_json(const ls_verify_report *r) {
     const ls_difference *d = &r->node[r->first].d;
     bool finite = isfinite(p.left) && isfinite(p.right);
     double error = fabs((double)d->candidate - (double)d->reference);
-    json_t *o = json_pack("{s:s, s:s, s:i, s:i, s:I, s:I, s:[I, I]}", "node", n->name, "operator", ls_op_name(n->op), "index", r->first, "pass", p.pass, "position",
+    json_t *o = json_pack("{s:s, s:s, s:i, s:i, s:I, s:I, s:[I, I]}", "node", n->name, "operator", ls_op_name(n->op), "index", r->first, "pass",
+                          p.pass, "position",
                           (json_int_t)p.position, "flat_index", (json_int_t)p.flat, "coordinate", (json_int_t)p.row, (json_int_t)p.column);
     put(o, "left_value", real_or_null((double)p.left));
     put(o, "right_value", real_or_null((double)p.right));
@@ -166,7 +171,8 @@ static json_t *nodes_json(const ls_verify_report *r) {
     for (size_t i = 0; i < r->graph->n_nodes; i++) {
         const ls_verify_node *v = &r->node[i];
         const ls_node *n = &r->graph->nodes[i];
-        json_t *o = json_pack("{s:s, s:s, s:i, s:b, s:b}", "node", n->name, "operator", ls_op_name(n->op), "layer", ls_node_layer(n, NULL), "compared", v->passes > 0, "diverged",
+        json_t *o = json_pack("{s:s, s:s, s:i, s:b, s:b}", "node", n->name, "operator", ls_op_name(n->op), "layer", ls_node_layer(n, NULL),
+                              "compared", v->passes > 0, "diverged",
                               v->d.first >= 0);
         if (v->passes) {
             put(o, "bound", bound_json(&v->bound));

@@ -112,6 +112,8 @@ static ls_code take_tokens(ls_comparison *c, ls_model *m, ls_error *e) {
     c->decode = o->decode < 0 ? 0 : o->decode;
     if (c->file >= 0) LS_TRY(take_file_tokens(c, &prompt, e));
     if (!c->n_prompt) LS_FAIL(e, LS_INVALID_ARGUMENT, "the prompt has no tokens");
+    if (c->n_prompt > LS_VERIFY_MAX_TOKENS || c->decode > LS_VERIFY_MAX_TOKENS - (int)c->n_prompt)
+        LS_FAIL(e, LS_OUT_OF_RANGE, "prompt of %zu tokens and %d after it; at most %d are compared", c->n_prompt, c->decode, LS_VERIFY_MAX_TOKENS);
     if (c->n_prompt > (size_t)m->context || c->decode > m->context - (int)c->n_prompt)
         LS_FAIL(e, LS_OUT_OF_RANGE, "prompt of %zu tokens and %d after it do not fit the context of %d", c->n_prompt, c->decode, m->context);
     size_t n = c->n_prompt + (size_t)c->decode;

@@ -9,7 +9,7 @@
 #include "session/bundle.h"
 #include "verify/compare.h"
 
-enum { LS_SIDE_BYTES = 512, LS_VERIFY_MAX_TOKENS = 1 << 20, LS_VERIFY_DEFAULT_CHUNK = 64, LS_VERIFY_DEFAULT_PROBES = 8 };
+enum { LS_SIDE_BYTES = 512, LS_VERIFY_MAX_TOKENS = 1 << 18, LS_VERIFY_DEFAULT_CHUNK = 64, LS_VERIFY_DEFAULT_PROBES = 8 };
 
 /* ---- What to run ------------------------------------------------------------------------------------------------------ */
 

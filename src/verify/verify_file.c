@@ -14,7 +14,8 @@ static ls_code read_ids(const ls_tensor *t, int32_t *out, int64_t vocab, ls_erro
             id = out[i];
         }
         if (id < 0 || id >= vocab)
-            LS_FAIL(e, LS_INVALID_ARGUMENT, "tensor \"%s\": token %lld at index %lld; the vocabulary has %lld", t->name, (long long)id, (long long)i, (long long)vocab);
+            LS_FAIL(e, LS_INVALID_ARGUMENT, "tensor \"%s\": token %lld at index %lld; the vocabulary has %lld", t->name, (long long)id, (long long)i,
+                    (long long)vocab);
         out[i] = (int32_t)id;
     }
     return LS_OK;
@@ -65,7 +66,8 @@ ls_code ls_side_open_file(ls_side *s, const ls_side_spec *spec, const ls_graph *
         found += s->tensor[i] != NULL;
     }
     if (!found)
-        LS_FAIL(e, LS_NOT_FOUND, "\"%s\" has no tensor named like a node of the model (such as \"%s\"); make it with tools/dump_reference.py", spec->name, g->nodes[0].name);
+        LS_FAIL(e, LS_NOT_FOUND, "\"%s\" has no tensor named like a node of the model (such as \"%s\"); make it with tools/dump_reference.py",
+                spec->name, g->nodes[0].name);
     while (ls_checkpoint_unused(s->file, s->n_unknown)) s->n_unknown++;
     return LS_OK;
 }

@@ -102,7 +102,8 @@ static void compare_node(run *x, size_t node, float *left, float *right, int64_t
         choose(x, 1, right, rows, cols);
     }
     if (c->o->same_input) feed(c, c->fed ? right : left, c->fed ? left : right, rows * cols);
-    ls_verify_tell(c, "comparing", c->graph->nodes[node].name, (int)(x->pass * (int64_t)c->graph->n_nodes + (int64_t)node + 1), c->passes * (int)c->graph->n_nodes, false);
+    ls_verify_tell(c, "comparing", c->graph->nodes[node].name, (int)(x->pass * (int64_t)c->graph->n_nodes + (int64_t)node + 1),
+                   c->passes * (int)c->graph->n_nodes, false);
 }
 
 /* ---- Meeting ------------------------------------------------------------------------------------------------------------------ */

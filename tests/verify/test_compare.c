@@ -93,7 +93,8 @@ static void layers_of_names(void **state) {
     static const struct {
         const char *name, *rest;
         int layer;
-    } cases[] = {{"model.layers.12.self_attn.q_proj", "self_attn.q_proj", 12}, {"transformer.h.0.ln_1", "ln_1", 0}, {"lm_head", "lm_head", -1}, {"a.3", "3", 3}, {"a.b2.c", "a.b2.c", -1}};
+    } cases[] = {{"model.layers.12.self_attn.q_proj", "self_attn.q_proj", 12}, {"transformer.h.0.ln_1", "ln_1", 0}, {"lm_head", "lm_head", -1},
+                 {"a.3", "3", 3}, {"a.b2.c", "a.b2.c", -1}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *rest;
         assert_int_equal(ls_node_layer(&(ls_node){.name = cases[i].name}, &rest), cases[i].layer);

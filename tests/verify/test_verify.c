@@ -279,7 +279,9 @@ static void a_given_bound_decides(void **state) {
 static void wrong_sides_are_refused(void **state) {
     (void)state;
     static const char *const wrong[][2] = {{"cuda", "is unknown; use native"}, {"native,level", "does not take \"level\""}, {"native,threads=0", "threads=N (1 to 1024)"},
-                                           {"native,contract=exact99", "exact99"}, {"a.safetensors,level=c", "it takes no option"}, {"reference,level=c", "it takes contract=NAME"}, {"xla:pjrt,modules=all", "modules=fused|nodes"}, {"xla:pjrt,precision=f8", "precision=f32|f16|bf16"}, {".safetensors", "is unknown"},
+                                           {"native,contract=exact99", "exact99"}, {"a.safetensors,level=c", "it takes no option"},
+                                           {"reference,level=c", "it takes contract=NAME"}, {"xla:pjrt,modules=all", "modules=fused|nodes"},
+                                           {"xla:pjrt,precision=f8", "precision=f32|f16|bf16"}, {".safetensors", "is unknown"},
                                            {"", "is unknown"}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         ls_error e = {0};
