@@ -285,6 +285,11 @@ class VerifyTest(unittest.TestCase):
         fault = ["--negative", "node:model.layers.1.self_attn.attention@21"]
         for mode in ([], ["--same-input"], ["--bisect"]):
             self.check(run(LLAMA, "--right", "xla:pjrt", *IDS, *fault, *mode), DIVERGED, "DIVERGED first at model.layers.1.self_attn.attention")
+        nodes = json.loads(self.check(run(LLAMA, "--right", "xla:pjrt", *IDS, "--json"), EQUAL))["nodes"]
+        first = {n["operator"]: n["node"] for n in reversed(nodes)}
+        self.assertEqual(len(first), 8)
+        for operator, name in first.items():  # the lowest bit, in a node of every operator
+            self.check(run(LLAMA, "--right", "xla:pjrt", *IDS, "--negative", f"node:{name}"), DIVERGED, f"DIVERGED first at {name} ({operator}, ")
         self.check(run(LLAMA, "--left", "reference", "--right", "xla:pjrt", "--contract", "float", *IDS, "--same-input"), EQUAL, "bounds of single f32 operators")
         self.check(run(LLAMA, "--right", "xla:pjrt,modules=fused", *IDS, "--same-input"), NOT_COMPARED, "modules=fused shows values but takes none")
         self.check(run(LLAMA, "--right", "xla:pjrt,plugin=/nonexistent.so", *IDS), NOT_COMPARED, "nonexistent.so")
