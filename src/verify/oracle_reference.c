@@ -162,7 +162,8 @@ static void to_exclusive(float v[LS_SCAN_WARP]) {
     v[0] = 0;
 }
 
-/* Serial sums of four values, warp scans of the 32 thread sums, a scan of the warp totals; see numerics in docs/qualification.md. */
+/* Serial sums of four values, warp scans of the 32 thread sums, a scan of the warp totals. The sum begins from +0.0, so no output is
+ * -0.0. */
 static void scan_row(const float *x, float *y, int width) {
     enum { MAX_WARPS = LS_SCAN_LIMIT / LS_SCAN_BLOCK };
     float local[LS_SCAN_LIMIT] = {0}, thread[MAX_WARPS][LS_SCAN_WARP], warp[LS_SCAN_WARP] = {0};
@@ -179,7 +180,7 @@ static void scan_row(const float *x, float *y, int width) {
     }
     warp_scan(warp);
     to_exclusive(warp);
-    for (int i = 0; i < width; i++) y[i] = (local[i] + warp[i / LS_SCAN_BLOCK]) + thread[i / LS_SCAN_BLOCK][i % LS_SCAN_BLOCK / LS_SCAN_PER_THREAD];
+    for (int i = 0; i < width; i++) y[i] = ((local[i] + 0.0f) + warp[i / LS_SCAN_BLOCK]) + thread[i / LS_SCAN_BLOCK][i % LS_SCAN_BLOCK / LS_SCAN_PER_THREAD];
 }
 
 ls_code ls_probe_run_scan(const ls_oracle_case *c, void *user, ls_oracle_output *out, ls_error *e) {

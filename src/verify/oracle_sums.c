@@ -5,8 +5,7 @@
 /* ---- The one-block scan -------------------------------------------------------------------------------------------------- */
 
 /* Inclusive scan of |in| [rows, (warps,) 32] along its last dimension by padded shifts: five adds; the result is %<name>5.
- * Lanes below the offset stay as they are: they add -0.0, the one number whose sum with a -0.0 is -0.0. Padding with +0.0
- * would turn the -0.0 of wide rows into +0.0, which the hierarchy as written does not. */
+ * Lanes below the offset add +0.0, which only turns a -0.0 into +0.0: no output shows it, since `local` is never -0.0. */
 static ls_code add_scan(ls_str *out, const char *in, const char *name, int rows, int warps, bool per_warp, ls_error *e) {
     char dims[48], from[96], low[32], zeros[32], start[48], limit[32];
     snprintf(dims, sizeof dims, per_warp ? "%dx%dx" : "%dx", rows, warps);
@@ -20,14 +19,15 @@ static ls_code add_scan(ls_str *out, const char *in, const char *name, int rows,
         snprintf(start, sizeof start, per_warp ? "0:%d, 0:%d, " : "0:%d, ", rows, warps);
         snprintf(limit, sizeof limit, "0:%d", LS_SCAN_WARP - offset);
         LS_TRY(ls_str_printf(out, e, "    %%%s_c%d = stablehlo.slice %s [%s%s] : (tensor<%s%dxf32>) -> %s\n", name, step, old, start, limit, dims, LS_SCAN_WARP, from));
-        LS_TRY(ls_str_printf(out, e, "    %%%s_p%d = stablehlo.pad %%%s_c%d, %%nothing, low = [%s], high = [%s], interior = [%s] : (%s, tensor<f32>) -> tensor<%s%dxf32>\n", name, step,
+        LS_TRY(ls_str_printf(out, e, "    %%%s_p%d = stablehlo.pad %%%s_c%d, %%zero, low = [%s], high = [%s], interior = [%s] : (%s, tensor<f32>) -> tensor<%s%dxf32>\n", name, step,
                              name, step, low, zeros, zeros, from, dims, LS_SCAN_WARP));
         LS_TRY(ls_str_printf(out, e, "    %%%s%d = stablehlo.add %s, %%%s_p%d : tensor<%s%dxf32>\n", name, step, old, name, step, dims, LS_SCAN_WARP));
     }
     return LS_OK;
 }
 
-/* %local [R, W, 32, 4], the running sums inside each thread, and %sum [R, W, 32], the thread sums: three serial adds and one of 0. */
+/* %local [R, W, 32, 4], the running sums inside each thread, and %sum [R, W, 32], the thread sums: three serial adds and one of
+ * 0. The barrier keeps that 0: XLA drops the addition of a constant zero, although it turns -0.0 into +0.0. */
 static ls_code add_threads(ls_str *out, int rows, int warps, ls_error *e) {
     const char *const before[] = {"", "%l0", "%l1", "%l2"};
     for (int i = 0; i < LS_SCAN_PER_THREAD; i++) {
@@ -38,7 +38,8 @@ static ls_code add_threads(ls_str *out, int rows, int warps, ls_error *e) {
     LS_TRY(ls_str_printf(out, e, "    %%joined = stablehlo.concatenate %%l0, %%l1, %%l2, %%l3, dim = 3 : (tensor<%dx%dx%dx1xf32>, tensor<%dx%dx%dx1xf32>, tensor<%dx%dx%dx1xf32>, "
                          "tensor<%dx%dx%dx1xf32>) -> tensor<%dx%dx%dx%dxf32>\n", rows, warps, LS_SCAN_WARP, rows, warps, LS_SCAN_WARP, rows, warps, LS_SCAN_WARP, rows, warps,
                          LS_SCAN_WARP, rows, warps, LS_SCAN_WARP, LS_SCAN_PER_THREAD));
-    LS_TRY(ls_str_printf(out, e, "    %%zeros = stablehlo.broadcast_in_dim %%zero, dims = [] : (tensor<f32>) -> tensor<%dx%dx%dx%dxf32>\n"
+    LS_TRY(ls_str_printf(out, e, "    %%kept = stablehlo.optimization_barrier %%zero : tensor<f32>\n"
+                         "    %%zeros = stablehlo.broadcast_in_dim %%kept, dims = [] : (tensor<f32>) -> tensor<%dx%dx%dx%dxf32>\n"
                          "    %%local = stablehlo.add %%joined, %%zeros : tensor<%dx%dx%dx%dxf32>\n", rows, warps, LS_SCAN_WARP, LS_SCAN_PER_THREAD, rows, warps, LS_SCAN_WARP,
                          LS_SCAN_PER_THREAD));
     return ls_str_printf(out, e, "    %%sum = stablehlo.reshape %%l3 : (tensor<%dx%dx%dx1xf32>) -> tensor<%dx%dx%dxf32>\n", rows, warps, LS_SCAN_WARP, rows, warps, LS_SCAN_WARP);
@@ -60,13 +61,12 @@ static ls_code add_warps(ls_str *out, int rows, int warps, ls_error *e) {
                          warps, rows, warps, rows, warps, LS_SCAN_WARP - warps, rows, warps, rows, LS_SCAN_WARP);
 }
 
-/* %all: (local + sum of the warps before) + sum of the threads before. The barrier keeps the +0.0 of the first warp: XLA
- * drops the addition of a constant zero, although it turns -0.0 into +0.0. */
+/* %all: (local + sum of the warps before) + sum of the threads before. */
 static ls_code add_prefixes(ls_str *out, int rows, int warps, ls_error *e) {
     LS_TRY(add_scan(out, "%total", "w", rows, warps, false, e));
     LS_TRY(ls_str_printf(out, e, "    %%wcut = stablehlo.slice %%w5 [0:%d, 0:%d] : (tensor<%dx%dxf32>) -> tensor<%dx%dxf32>\n"
-                         "    %%wconst = stablehlo.broadcast_in_dim %%zero, dims = [] : (tensor<f32>) -> tensor<%dx1xf32>\n"
-                         "    %%wzero = stablehlo.optimization_barrier %%wconst : tensor<%dx1xf32>\n", rows, LS_SCAN_WARP - 1, rows, LS_SCAN_WARP, rows, LS_SCAN_WARP - 1, rows, rows));
+                         "    %%wzero = stablehlo.broadcast_in_dim %%zero, dims = [] : (tensor<f32>) -> tensor<%dx1xf32>\n", rows, LS_SCAN_WARP - 1, rows, LS_SCAN_WARP, rows,
+                         LS_SCAN_WARP - 1, rows));
     LS_TRY(ls_str_printf(out, e, "    %%wall = stablehlo.concatenate %%wzero, %%wcut, dim = 1 : (tensor<%dx1xf32>, tensor<%dx%dxf32>) -> tensor<%dx%dxf32>\n"
                          "    %%wbefore = stablehlo.slice %%wall [0:%d, 0:%d] : (tensor<%dx%dxf32>) -> tensor<%dx%dxf32>\n", rows, rows, LS_SCAN_WARP - 1, rows, LS_SCAN_WARP, rows, warps,
                          rows, LS_SCAN_WARP, rows, warps));
@@ -84,7 +84,6 @@ ls_code ls_module_scan(const ls_probe *p, const ls_oracle_case *c, ls_str *out, 
     snprintf(type, sizeof type, "tensor<%dx%dxf32>", rows, cols);
     LS_TRY(ls_module_begin(p, c, type, out, e));
     LS_TRY(ls_str_printf(out, e, "    %%zero = stablehlo.constant dense<0x00000000> : tensor<f32>\n"
-                         "    %%nothing = stablehlo.constant dense<0x80000000> : tensor<f32>\n"
                          "    %%padded = stablehlo.pad %%arg1, %%zero, low = [0, 0], high = [0, %d], interior = [0, 0] : (%s, tensor<f32>) -> tensor<%dx%dxf32>\n"
                          "    %%block = stablehlo.reshape %%padded : (tensor<%dx%dxf32>) -> tensor<%dx%dx%dx%dxf32>\n", padded - cols, type, rows, padded, rows, padded, rows, warps,
                          LS_SCAN_WARP, LS_SCAN_PER_THREAD));
@@ -142,7 +141,8 @@ ls_code ls_module_pairwise(const ls_probe *p, const ls_oracle_case *c, ls_str *o
 /* %x0 [rows, 32]: ((0 + v0) + v1) + v2) + v3 of each lane. */
 static ls_code add_lanes(ls_str *out, int rows, ls_error *e) {
     LS_TRY(ls_str_printf(out, e, "    %%lanes = stablehlo.reshape %%s0 : (tensor<%dx%dxf32>) -> tensor<%dx32x4xf32>\n"
-                         "    %%c0 = stablehlo.broadcast_in_dim %%zero, dims = [] : (tensor<f32>) -> tensor<%dx32x1xf32>\n", rows, LS_XOR_LIMIT, rows, rows));
+                         "    %%kept = stablehlo.optimization_barrier %%zero : tensor<f32>\n"
+                         "    %%c0 = stablehlo.broadcast_in_dim %%kept, dims = [] : (tensor<f32>) -> tensor<%dx32x1xf32>\n", rows, LS_XOR_LIMIT, rows, rows));
     for (int i = 0; i < 4; i++)
         LS_TRY(ls_str_printf(out, e, "    %%v%d = stablehlo.slice %%lanes [0:%d, 0:32, %d:%d] : (tensor<%dx32x4xf32>) -> tensor<%dx32x1xf32>\n"
                              "    %%c%d = stablehlo.add %%c%d, %%v%d : tensor<%dx32x1xf32>\n", i, rows, i, i + 1, rows, rows, i + 1, i, i, rows));
