@@ -20,7 +20,7 @@ import unittest
 LOCKSTEP, FIXTURES = os.path.abspath(sys.argv.pop(1)), os.path.abspath(sys.argv.pop(1))
 LLAMA = os.path.join(FIXTURES, "models", "llama")
 SMOLLM2 = os.environ.get("LS_SMOLLM2_GGUF")
-COMMANDS = ["run", "generate", "tokenize", "inspect", "arch", "bench", "verify", "list", "pull", "rm"]
+COMMANDS = ["run", "generate", "tokenize", "inspect", "arch", "bench", "verify", "oracle", "list", "pull", "rm"]
 
 
 def run(*args, **kwargs):
@@ -65,6 +65,20 @@ class CommandTest(unittest.TestCase):
         for option, value in (("--threads", "0"), ("--ctx-size", "x"), ("--temp", "hot"), ("--seed", "-1"), ("-n", "99999999999"), ("--top-k", "1.5")):
             self.check(run("generate", LLAMA, option, value), 2, "allowed" if option != "--temp" else "number")
         self.check(run("generate", LLAMA, "--ids", "1,x"), 2, "token ids")
+
+    def test_oracle(self):
+        text = self.check(run("oracle", "--engine", "native", "--only", "linear"), 0, "32 probes: all passed")
+        self.assertEqual(text.count(", qualified"), 32)
+        reports = json.loads(self.check(run("oracle", "--engine", "native", "--only", "attention", "--json"), 0))
+        self.assertEqual({r["claim"] for r in reports}, {"exact-contract"})
+        self.assertTrue(all(r["passed"] and r["production_qualified"] and r["comparison"]["mode"]["kind"] == "exact-bits" for r in reports))
+        self.assertEqual(len({r["operation"] for r in reports}), 8)
+        self.assertIn("exact-oracle.rms_norm.exact24\n", self.check(run("oracle", "--engine", "reference", "--list"), 0))
+        self.check(run("oracle", "--engine", "native", "--only", "no such probe"), 2, "--list shows them")
+        self.check(run("oracle", "--engine", "magic"), 2, "use pjrt, iree, native or reference")
+        self.check(run("oracle", "--engine", "native", "--plugin", "x"), 2, "--plugin is for --engine pjrt")
+        self.check(run("oracle", "--plugin", "/nonexistent.so"), 2, "nonexistent")
+        self.check(run("oracle", "stray"), 2, "takes no arguments")
 
     def test_version(self):
         for line in ("lockstep 0.", "compiler: ", "flags: ", "level: ", "contracts: exact16 version 1, exact24 version 1", "backends:"):
