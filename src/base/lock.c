@@ -64,7 +64,8 @@ static void remove_if(const char *path, const char *content) {
 static ls_code write_content(const char *path, const char *content, ls_error *e) {
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     if (fd < 0)
-        LS_FAIL(e, errno == ENOENT ? LS_NOT_FOUND : errno == EACCES || errno == EROFS ? LS_PERMISSION_DENIED : LS_UNKNOWN, "cannot create the lock \"%s\": %s", path,
+        LS_FAIL(e, errno == ENOENT ? LS_NOT_FOUND : errno == EACCES || errno == EROFS ? LS_PERMISSION_DENIED : LS_UNKNOWN, "cannot create the lock \"%s\": %s",
+                path,
                 strerror(errno));
     bool ok = write(fd, content, strlen(content)) == (ssize_t)strlen(content);
     if (close(fd) || !ok) {
@@ -87,7 +88,8 @@ static ls_code take(const ls_lock *l, const char *own, int wait_ms, ls_error *e)
             if (!link(own, l->path)) return LS_OK;
         }
         if (waited >= wait_ms)
-            LS_FAIL(e, LS_DEADLINE_EXCEEDED, "the lock \"%s\" is held by \"%s\" for more than %d ms; wait for that process, or delete the file if it is gone", l->path, content,
+            LS_FAIL(e, LS_DEADLINE_EXCEEDED, "the lock \"%s\" is held by \"%s\" for more than %d ms; wait for that process, or delete the file if it is gone",
+                    l->path, content,
                     wait_ms);
         nanosleep(&pause, NULL);
     }

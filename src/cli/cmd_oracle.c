@@ -93,11 +93,13 @@ static void print_line(const char *name, const json_t *report) {
     const json_t *comparison = json_object_get(report, "comparison"), *first = json_object_get(report, "first_divergence");
     const char *mode = json_string_value(json_object_get(json_object_get(comparison, "mode"), "kind"));
     bool passed = json_is_true(json_object_get(report, "passed")), qualified = json_is_true(json_object_get(report, "production_qualified"));
-    printf("%-6s %-44s %7lld values  max abs %-12.6g %s%s\n", passed ? "pass" : "FAIL", name, (long long)json_integer_value(json_object_get(comparison, "elements")),
+    printf("%-6s %-44s %7lld values  max abs %-12.6g %s%s\n", passed ? "pass" : "FAIL", name, (long long)json_integer_value(json_object_get(comparison,
+            "elements")),
            json_real_value(json_object_get(comparison, "max_absolute")), mode, qualified ? ", qualified" : "");
     if (json_is_object(first))
         printf("       first of %lld at %lld: reference 0x%08llx, candidate 0x%08llx\n", (long long)json_integer_value(json_object_get(comparison, "failures")),
-               (long long)json_integer_value(json_object_get(first, "flat_index")), (unsigned long long)json_integer_value(json_object_get(first, "reference_bits")),
+               (long long)json_integer_value(json_object_get(first, "flat_index")), (unsigned long long)json_integer_value(json_object_get(first,
+                       "reference_bits")),
                (unsigned long long)json_integer_value(json_object_get(first, "candidate_bits")));
 }
 
@@ -139,8 +141,10 @@ static int run_all(const oracle *x) {
 
 int cli_oracle(int argc, char **argv) {
     enum { ENGINE = 256, PLUGIN, DEVICE, TARGET, ONLY, LIST, JSON };
-    static const struct option options[] = {{"engine", required_argument, NULL, ENGINE}, {"plugin", required_argument, NULL, PLUGIN}, {"device", required_argument, NULL, DEVICE},
-                                            {"target", required_argument, NULL, TARGET}, {"only", required_argument, NULL, ONLY}, {"list", no_argument, NULL, LIST},
+    static const struct option options[] = {{"engine", required_argument, NULL, ENGINE}, {"plugin", required_argument, NULL, PLUGIN}, {"device",
+            required_argument, NULL, DEVICE},
+                                            {"target", required_argument, NULL, TARGET}, {"only", required_argument, NULL, ONLY}, {"list", no_argument, NULL,
+                                                    LIST},
                                             {"json", no_argument, NULL, JSON}, {"help", no_argument, NULL, 'h'}, {0}};
     oracle x = {.engine_name = "pjrt"};
     for (int opt; (opt = getopt_long(argc, argv, "h", options, NULL)) != -1;) {

@@ -46,12 +46,15 @@ ls_code ls_manifest_compute(ls_manifest *out, const ls_artifact_identity *id, co
         size_t len;
         bool required;
     } texts[] = {{LS_MF_ENTRY, "entry", id->entry, SIZE_MAX, true}, {LS_MF_CONFIG, "configuration", id->config, SIZE_MAX, true},
-                 {LS_MF_DTYPE_CONTRACT, "", id->dtype_contract, SIZE_MAX, false}, {LS_MF_OPERATOR_CONTRACT, "", id->operator_contracts, id->operator_contracts_len, false},
-                 {LS_MF_WEIGHT_SCHEMA, "", id->weight_schema ? id->weight_schema : "", SIZE_MAX, false}, {LS_MF_GENERATION, "generation", id->generation, SIZE_MAX, true}};
+                 {LS_MF_DTYPE_CONTRACT, "", id->dtype_contract, SIZE_MAX, false}, {LS_MF_OPERATOR_CONTRACT, "", id->operator_contracts,
+                                                                                   id->operator_contracts_len, false},
+                 {LS_MF_WEIGHT_SCHEMA, "", id->weight_schema ? id->weight_schema : "", SIZE_MAX, false}, {LS_MF_GENERATION, "generation", id->generation,
+                         SIZE_MAX, true}};
     *out = (ls_manifest){.family = id->family, .version = id->operator_contracts ? 3 : id->dtype_contract ? 2 : 1};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         const char *text = texts[i].text;
-        if (texts[i].required && (!text || !*text)) LS_FAIL(e, LS_INVALID_ARGUMENT, "the %s text of the artifact is empty; an identity needs one", texts[i].what);
+        if (texts[i].required && (!text || !*text)) LS_FAIL(e, LS_INVALID_ARGUMENT, "the %s text of the artifact is empty; an identity needs one",
+                                                            texts[i].what);
         if (text) ls_sha256_hex_of(text, texts[i].len == SIZE_MAX ? strlen(text) : texts[i].len, out->sha[texts[i].field]);
     }
     ls_sha256_hex_of(binary, len, out->sha[LS_MF_BINARY]);
@@ -105,8 +108,10 @@ static ls_code check_presence(const ls_manifest *m, const char *name, ls_error *
     for (int f = 0; f < LS_MF_COUNT; f++) {
         bool dtype = f == LS_MF_DTYPE_CONTRACT, op = f == LS_MF_OPERATOR_CONTRACT, has = m->sha[f][0];
         bool needed = dtype ? m->version == 2 : op ? m->version == 3 : true, allowed = dtype ? m->version >= 2 : op ? m->version == 3 : true;
-        if (needed && !has) LS_FAIL(e, LS_INVALID_ARGUMENT, "manifest \"%s\": field \"%s\" is missing, which schema \"%s\" needs", name, field_names[f], ls_manifest_schema(m));
-        if (has && !allowed) LS_FAIL(e, LS_INVALID_ARGUMENT, "manifest \"%s\": field \"%s\" does not belong to schema \"%s\"", name, field_names[f], ls_manifest_schema(m));
+        if (needed && !has) LS_FAIL(e, LS_INVALID_ARGUMENT, "manifest \"%s\": field \"%s\" is missing, which schema \"%s\" needs", name, field_names[f],
+                                    ls_manifest_schema(m));
+        if (has && !allowed) LS_FAIL(e, LS_INVALID_ARGUMENT, "manifest \"%s\": field \"%s\" does not belong to schema \"%s\"", name, field_names[f],
+                                     ls_manifest_schema(m));
     }
     return LS_OK;
 }
@@ -148,7 +153,8 @@ ls_code ls_manifest_verify(const ls_manifest *found, const ls_manifest *wanted, 
     for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
         const char *a = found->sha[order[i]], *b = wanted->sha[order[i]];
         if (strcmp(a, b))
-            LS_FAIL(e, LS_FAILED_PRECONDITION, "manifest \"%s\": %s is %s; needed is %s. The artifact was made for something else, or changed", name, field_names[order[i]],
+            LS_FAIL(e, LS_FAILED_PRECONDITION, "manifest \"%s\": %s is %s; needed is %s. The artifact was made for something else, or changed", name,
+                    field_names[order[i]],
                     *a ? a : "absent", *b ? b : "absent");
     }
     return LS_OK;
@@ -160,7 +166,8 @@ ls_code ls_manifest_may_replace(const char *text, size_t len, const char *name, 
     bool newer;
     ls_code rc = parse(&found, text, len, name, &newer, &cause);
     if (newer)
-        LS_FAIL(e, LS_FAILED_PRECONDITION, "manifest \"%s\" was made by a newer program than this one (schema up to version %d); nothing was deleted. Delete it yourself to go back",
+        LS_FAIL(e, LS_FAILED_PRECONDITION,
+                "manifest \"%s\" was made by a newer program than this one (schema up to version %d); nothing was deleted. Delete it yourself to go back",
                 name, LS_MANIFEST_VERSIONS);
     if (!rc) {
         ls_manifest again = found;
@@ -170,7 +177,8 @@ ls_code ls_manifest_may_replace(const char *text, size_t len, const char *name, 
     }
     if (rc) LS_FAIL(e, LS_FAILED_PRECONDITION, "%s. Nothing was deleted; delete the artifact and its manifest yourself if they are not needed", cause.text);
     if (found.family != wanted->family || found.version > wanted->version)
-        LS_FAIL(e, LS_FAILED_PRECONDITION, "manifest \"%s\" has schema \"%s\", which one of schema \"%s\" must not replace; nothing was deleted", name, ls_manifest_schema(&found),
+        LS_FAIL(e, LS_FAILED_PRECONDITION, "manifest \"%s\" has schema \"%s\", which one of schema \"%s\" must not replace; nothing was deleted", name,
+                ls_manifest_schema(&found),
                 ls_manifest_schema(wanted));
     return LS_OK;
 }

@@ -44,7 +44,8 @@ static ls_code check_weights(const ls_operator_contract *c, ls_error *e) {
     if (!bits) {
         if (c->affine) LS_FAIL(e, LS_INVALID_ARGUMENT, "operator contract \"%s\": a %s checkpoint has no affine descriptor", c->id, checkpoint);
         if (c->weights != LS_WEIGHTS_DENSE)
-            LS_FAIL(e, LS_INVALID_ARGUMENT, "operator contract \"%s\": weights are %s; a %s checkpoint runs dense", c->id, weight_names[c->weights], checkpoint);
+            LS_FAIL(e, LS_INVALID_ARGUMENT, "operator contract \"%s\": weights are %s; a %s checkpoint runs dense", c->id, weight_names[c->weights],
+                    checkpoint);
         return LS_OK;
     }
     if (!c->affine) LS_FAIL(e, LS_INVALID_ARGUMENT, "operator contract \"%s\": a %s checkpoint needs an affine descriptor", c->id, checkpoint);
@@ -52,7 +53,8 @@ static ls_code check_weights(const ls_operator_contract *c, ls_error *e) {
     if (c->affine->bits != bits)
         LS_FAIL(e, LS_INVALID_ARGUMENT, "operator contract \"%s\": %d affine bits for a %s checkpoint; they must be equal", c->id, c->affine->bits, checkpoint);
     if (c->weights == LS_WEIGHTS_DENSE)
-        LS_FAIL(e, LS_INVALID_ARGUMENT, "operator contract \"%s\": weights are dense; a %s checkpoint runs host-affine-dequantized or packed-affine-in-graph", c->id,
+        LS_FAIL(e, LS_INVALID_ARGUMENT, "operator contract \"%s\": weights are dense; a %s checkpoint runs host-affine-dequantized or packed-affine-in-graph",
+                c->id,
                 checkpoint);
     return LS_OK;
 }
@@ -66,7 +68,8 @@ static ls_code check_float(const ls_operator_contract *c, ls_error *e) {
                  {"weights", (int)c->weights, LS_WEIGHTS_COUNT}};
     for (size_t i = 0; i < sizeof enums / sizeof *enums; i++) LS_TRY(check_enum(c->id, enums[i].field, enums[i].value, enums[i].count, e));
     if (!c->rounding || c->rounding >> LS_ROUND_COUNT)
-        LS_FAIL(e, LS_INVALID_ARGUMENT, "operator contract \"%s\": the rounding set is 0x%x; it needs at least one of %d known boundaries", c->id, (unsigned)c->rounding,
+        LS_FAIL(e, LS_INVALID_ARGUMENT, "operator contract \"%s\": the rounding set is 0x%x; it needs at least one of %d known boundaries", c->id,
+                (unsigned)c->rounding,
                 LS_ROUND_COUNT);
     LS_TRY(check_weights(c, e));
     LS_TRY(check_part(c->id, "framework", c->backend.framework, e));
@@ -86,7 +89,8 @@ ls_code ls_rounding_set(uint32_t *out, const ls_rounding *list, size_t n, ls_err
     uint32_t set = 0;
     if (!n) LS_FAIL(e, LS_INVALID_ARGUMENT, "the rounding set is empty; name at least one boundary");
     for (size_t i = 0; i < n; i++) {
-        if ((unsigned)list[i] >= LS_ROUND_COUNT) LS_FAIL(e, LS_INVALID_ARGUMENT, "rounding boundary %d is unknown; allowed are 0 to %d", (int)list[i], LS_ROUND_COUNT - 1);
+        if ((unsigned)list[i] >= LS_ROUND_COUNT) LS_FAIL(e, LS_INVALID_ARGUMENT, "rounding boundary %d is unknown; allowed are 0 to %d", (int)list[i],
+                                                         LS_ROUND_COUNT - 1);
         if (set >> list[i] & 1) LS_FAIL(e, LS_INVALID_ARGUMENT, "rounding boundary \"%s\" is listed twice", rounding_names[list[i]]);
         set |= 1u << list[i];
     }
@@ -105,7 +109,8 @@ static ls_code add_affine(const ls_affine *a, ls_str *out, ls_error *e) {
 
 static ls_code add_float(const ls_operator_contract *c, ls_str *out, ls_error *e) {
     const ls_operator_backend *b = &c->backend;
-    LS_TRY(ls_str_printf(out, e, "id=%s;class=%s;checkpoint=%s;input=%s;acc=%s;result=%s;round=", c->id, class_names[c->op_class], checkpoint_names[c->checkpoint],
+    LS_TRY(ls_str_printf(out, e, "id=%s;class=%s;checkpoint=%s;input=%s;acc=%s;result=%s;round=", c->id, class_names[c->op_class],
+                         checkpoint_names[c->checkpoint],
                          numeric_names[c->input], numeric_names[c->acc], numeric_names[c->result]));
     const char *comma = "";
     for (int i = 0; i < LS_ROUND_COUNT; i++) {

@@ -27,13 +27,16 @@ static ls_code check_backend(const ls_oracle_case *c, const char *side, const ls
     const char *const texts[] = {b->runtime, b->revision, b->patch, b->compiler, b->target, b->device, b->artifact_fingerprint, b->precision, b->algorithm};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) LS_TRY(check_text(c->operation, side, fields[i], texts[i], e));
     if (!b->n_flags || b->n_flags > LS_ORACLE_MAX_FLAGS)
-        LS_FAIL(e, LS_INVALID_ARGUMENT, "oracle case \"%s\": %s has %zu compiler flags; allowed are 1 to %d", c->operation, side, b->n_flags, LS_ORACLE_MAX_FLAGS);
+        LS_FAIL(e, LS_INVALID_ARGUMENT, "oracle case \"%s\": %s has %zu compiler flags; allowed are 1 to %d", c->operation, side, b->n_flags,
+                LS_ORACLE_MAX_FLAGS);
     for (size_t i = 0; i < b->n_flags; i++) LS_TRY(check_text(c->operation, side, "compiler flag", b->flags[i], e));
     if (strncmp(b->precision, "tf32=off", 8) && strncmp(b->precision, "tf32=on", 7))
         LS_FAIL(e, LS_INVALID_ARGUMENT, "oracle case \"%s\": %s precision \"%s\" must begin with tf32=off or tf32=on", c->operation, side, b->precision);
-    if ((unsigned)b->status >= LS_ALGORITHM_STATUS_COUNT) LS_FAIL(e, LS_INVALID_ARGUMENT, "oracle case \"%s\": %s algorithm status %d is unknown", c->operation, side, (int)b->status);
+    if ((unsigned)b->status >= LS_ALGORITHM_STATUS_COUNT) LS_FAIL(e, LS_INVALID_ARGUMENT, "oracle case \"%s\": %s algorithm status %d is unknown",
+                                                                  c->operation, side, (int)b->status);
     if (b->status == LS_ALGORITHM_FIXED_BY_CONTRACT && c->claim != LS_CLAIM_EXACT_CONTRACT)
-        LS_FAIL(e, LS_INVALID_ARGUMENT, "oracle case \"%s\": only an exact contract fixes the algorithm's result; the claim is %s", c->operation, claims[c->claim]);
+        LS_FAIL(e, LS_INVALID_ARGUMENT, "oracle case \"%s\": only an exact contract fixes the algorithm's result; the claim is %s", c->operation,
+                claims[c->claim]);
     return LS_OK;
 }
 
@@ -42,7 +45,8 @@ static ls_code check_mode(const ls_oracle_case *c, ls_error *e) {
     if ((unsigned)m->kind >= LS_MODE_COUNT) LS_FAIL(e, LS_INVALID_ARGUMENT, "oracle case \"%s\": comparison mode %d is unknown", c->operation, (int)m->kind);
     if (!isfinite(m->absolute) || !isfinite(m->relative) || m->absolute < 0 || m->relative < 0)
         LS_FAIL(e, LS_INVALID_ARGUMENT, "oracle case \"%s\": tolerances %g and %g; they must be finite and 0 or more", c->operation, m->absolute, m->relative);
-    if (m->kind == LS_MODE_EXACT_BITS && (m->absolute > 0 || m->relative > 0)) LS_FAIL(e, LS_INVALID_ARGUMENT, "oracle case \"%s\": exact bits take no tolerance", c->operation);
+    if (m->kind == LS_MODE_EXACT_BITS && (m->absolute > 0 || m->relative > 0)) LS_FAIL(e, LS_INVALID_ARGUMENT,
+                                                                                       "oracle case \"%s\": exact bits take no tolerance", c->operation);
     if (c->claim == LS_CLAIM_EXACT_CONTRACT && m->kind != LS_MODE_EXACT_BITS)
         LS_FAIL(e, LS_INVALID_ARGUMENT, "oracle case \"%s\": an exact contract is compared by bits, not with tolerance", c->operation);
     return LS_OK;
@@ -56,7 +60,8 @@ static ls_code check_contract(const ls_oracle_case *c, ls_error *e) {
     size_t n = strlen(LS_EXACT_OPERATOR_CONTRACT_SCHEMA);
     bool exact = c->contract_len > n && !memcmp(c->contract, LS_EXACT_OPERATOR_CONTRACT_SCHEMA, n + 1);
     if (exact != (c->claim == LS_CLAIM_EXACT_CONTRACT))
-        LS_FAIL(e, LS_INVALID_ARGUMENT, "oracle case \"%s\": claim %s with %s operator contract", c->operation, claims[c->claim], exact ? "an exact" : "a float");
+        LS_FAIL(e, LS_INVALID_ARGUMENT, "oracle case \"%s\": claim %s with %s operator contract", c->operation, claims[c->claim],
+                exact ? "an exact" : "a float");
     return LS_OK;
 }
 
@@ -67,7 +72,8 @@ static ls_code check_operand(const ls_oracle_case *c, const ls_oracle_tensor *t,
     for (int i = 0; i < t->type.rank; i++)
         if (!t->type.dim[i]) LS_FAIL(e, LS_INVALID_ARGUMENT, "oracle case \"%s\": dimension %d of operand \"%s\" is 0", c->operation, i, t->name);
     if (!t->data || bytes != t->bytes)
-        LS_FAIL(e, LS_INVALID_ARGUMENT, "oracle case \"%s\": operand \"%s\" has %zu bytes; its type needs %zu", c->operation, t->name, t->data ? t->bytes : 0, bytes);
+        LS_FAIL(e, LS_INVALID_ARGUMENT, "oracle case \"%s\": operand \"%s\" has %zu bytes; its type needs %zu", c->operation, t->name, t->data ? t->bytes : 0,
+                bytes);
     return LS_OK;
 }
 
@@ -102,14 +108,16 @@ static ls_code run_side(const ls_oracle_case *c, const char *side, ls_oracle_run
     for (int i = 0; i < out->rank; i++)
         if (out->dim[i] < 1 || !ls_size_mul(n, (size_t)out->dim[i], &n) || n > LS_ORACLE_MAX_ELEMENTS)
             LS_FAIL(e, LS_INVALID_ARGUMENT, "oracle case \"%s\": dimension %d of the %s's output is %lld", c->operation, i, side, (long long)out->dim[i]);
-    if (!out->values || out->n != n) LS_FAIL(e, LS_INVALID_ARGUMENT, "oracle case \"%s\": the %s gave %zu values for a shape of %zu", c->operation, side, out->n, n);
+    if (!out->values || out->n != n) LS_FAIL(e, LS_INVALID_ARGUMENT, "oracle case \"%s\": the %s gave %zu values for a shape of %zu", c->operation, side,
+                                             out->n, n);
     return LS_OK;
 }
 
 static ls_code check_shapes(const ls_oracle_case *c, const ls_oracle_output *r, const ls_oracle_output *k, ls_error *e) {
     bool same = r->rank == k->rank;
     for (int i = 0; same && i < r->rank; i++) same = r->dim[i] == k->dim[i];
-    if (!same) LS_FAIL(e, LS_INVALID_ARGUMENT, "oracle case \"%s\": reference and candidate give different shapes (rank %d and %d)", c->operation, r->rank, k->rank);
+    if (!same) LS_FAIL(e, LS_INVALID_ARGUMENT, "oracle case \"%s\": reference and candidate give different shapes (rank %d and %d)", c->operation, r->rank,
+                       k->rank);
     return LS_OK;
 }
 
@@ -163,7 +171,8 @@ static json_t *operands_json(const ls_oracle_case *c) {
         const ls_oracle_tensor *t = &c->operands[i];
         char hex[65];
         ls_oracle_tensor_digest(t, hex);
-        json_array_append_new(list, json_pack("{s:s, s:o, s:s, s:s}", "name", t->name, "shape", shape_json(t->type.dim, t->type.rank), "dtype", ls_dtype_name(t->type.dtype), "sha256", hex));
+        json_array_append_new(list, json_pack("{s:s, s:o, s:s, s:s}", "name", t->name, "shape", shape_json(t->type.dim, t->type.rank), "dtype",
+                                              ls_dtype_name(t->type.dtype), "sha256", hex));
     }
     return list;
 }
@@ -171,8 +180,10 @@ static json_t *operands_json(const ls_oracle_case *c) {
 static json_t *backend_json(const ls_oracle_backend *b) {
     json_t *flags = json_array();
     for (size_t i = 0; i < b->n_flags; i++) json_array_append_new(flags, json_string(b->flags[i]));
-    return json_pack("{s:s, s:s, s:s, s:s, s:o, s:s, s:s, s:s, s:s, s:{s:s, s:s}}", "runtime", b->runtime, "revision", b->revision, "patch", b->patch, "compiler", b->compiler,
-                     "compiler_flags", flags, "target", b->target, "device", b->device, "artifact_fingerprint", b->artifact_fingerprint, "precision", b->precision, "algorithm",
+    return json_pack("{s:s, s:s, s:s, s:s, s:o, s:s, s:s, s:s, s:s, s:{s:s, s:s}}", "runtime", b->runtime, "revision", b->revision, "patch", b->patch,
+                     "compiler", b->compiler,
+                     "compiler_flags", flags, "target", b->target, "device", b->device, "artifact_fingerprint", b->artifact_fingerprint, "precision",
+                             b->precision, "algorithm",
                      "status", statuses[b->status], "identity", b->algorithm);
 }
 
@@ -188,15 +199,18 @@ static json_t *divergence_json(const ls_difference *d, const int64_t *dim, int r
         rest /= dim[i];
     }
     double r = d->reference, c = d->candidate, absolute = fabs(c - r);
-    return json_pack("{s:I, s:o, s:o, s:o, s:I, s:I, s:o, s:o}", "flat_index", (json_int_t)d->first, "coordinate", at, "reference_value", finite_or_null(r), "candidate_value",
-                     finite_or_null(c), "reference_bits", (json_int_t)ls_bits(d->reference), "candidate_bits", (json_int_t)ls_bits(d->candidate), "absolute_error",
+    return json_pack("{s:I, s:o, s:o, s:o, s:I, s:I, s:o, s:o}", "flat_index", (json_int_t)d->first, "coordinate", at, "reference_value", finite_or_null(r),
+                     "candidate_value",
+                     finite_or_null(c), "reference_bits", (json_int_t)ls_bits(d->reference), "candidate_bits", (json_int_t)ls_bits(d->candidate),
+                             "absolute_error",
                      finite_or_null(absolute), "relative_error", finite_or_null(absolute / fmax(fabs(r), 0x1p-126)));
 }
 
 static json_t *comparison_json(const ls_oracle_mode *m, const ls_difference *d) {
     json_t *mode = m->kind == LS_MODE_EXACT_BITS ? json_pack("{s:s}", "kind", modes[m->kind])
                                                  : json_pack("{s:s, s:f, s:f}", "kind", modes[m->kind], "absolute", m->absolute, "relative", m->relative);
-    return json_pack("{s:o, s:I, s:I, s:I, s:f, s:f, s:f}", "mode", mode, "elements", (json_int_t)d->elements, "failures", (json_int_t)d->failures, "non_finite_failures",
+    return json_pack("{s:o, s:I, s:I, s:I, s:f, s:f, s:f}", "mode", mode, "elements", (json_int_t)d->elements, "failures", (json_int_t)d->failures,
+                     "non_finite_failures",
                      (json_int_t)d->non_finite, "max_absolute", d->max_absolute, "max_relative", d->max_relative, "rms", ls_difference_rms(d));
 }
 
@@ -214,9 +228,12 @@ static json_t *report_json(const ls_oracle_case *c, const ls_oracle_output *r, c
     bool passed = !d->failures;
     bool qualified = qualifies(passed, claims[c->claim], modes[c->mode.kind], statuses[c->reference.status], statuses[c->candidate.status]);
     ls_sha256_hex_of(c->contract, c->contract_len, contract);
-    return json_pack("{s:s, s:s, s:s, s:o, s:s%, s:s, s:o, s:o, s:o, s:o, s:o, s:{s:f, s:f}, s:b, s:b}", "schema", LS_ORACLE_SCHEMA, "operation", c->operation, "claim",
-                     claims[c->claim], "operands", operands_json(c), "operator_contract_identity", c->contract, c->contract_len, "operator_contract_sha256", contract,
-                     "reference_backend", backend_json(&c->reference), "candidate_backend", backend_json(&c->candidate), "output_shape", shape_json(r->dim, r->rank), "comparison",
+    return json_pack("{s:s, s:s, s:s, s:o, s:s%, s:s, s:o, s:o, s:o, s:o, s:o, s:{s:f, s:f}, s:b, s:b}", "schema", LS_ORACLE_SCHEMA, "operation", c->operation,
+                     "claim",
+                     claims[c->claim], "operands", operands_json(c), "operator_contract_identity", c->contract, c->contract_len, "operator_contract_sha256",
+                             contract,
+                     "reference_backend", backend_json(&c->reference), "candidate_backend", backend_json(&c->candidate), "output_shape", shape_json(r->dim,
+                             r->rank), "comparison",
                      comparison_json(&c->mode, d), "first_divergence", divergence_json(d, r->dim, r->rank), "timing", "reference_seconds", reference_seconds,
                      "candidate_seconds", candidate_seconds, "passed", passed, "production_qualified", qualified);
 }
@@ -245,14 +262,17 @@ ls_code ls_oracle_check_report(const json_t *report, ls_error *e) {
     const char *operation = NULL, *claim = NULL, *mode = NULL, *reference = NULL, *candidate = NULL;
     json_int_t elements = 0, failures = -1;
     int passed = 0, qualified = 0;
-    if (json_unpack((json_t *)(uintptr_t)report, "{s:s, s:s, s:{s:I, s:I, s:{s:s}}, s:{s:{s:s}}, s:{s:{s:s}}, s:b, s:b}", "operation", &operation, "claim", &claim, "comparison", "elements",
-                    &elements, "failures", &failures, "mode", "kind", &mode, "reference_backend", "algorithm", "status", &reference, "candidate_backend", "algorithm", "status",
+    if (json_unpack((json_t *)(uintptr_t)report, "{s:s, s:s, s:{s:I, s:I, s:{s:s}}, s:{s:{s:s}}, s:{s:{s:s}}, s:b, s:b}", "operation", &operation, "claim",
+                    &claim, "comparison", "elements",
+                    &elements, "failures", &failures, "mode", "kind", &mode, "reference_backend", "algorithm", "status", &reference, "candidate_backend",
+                            "algorithm", "status",
                     &candidate, "passed", &passed, "production_qualified", &qualified))
         LS_FAIL(e, LS_FAILED_PRECONDITION, "the oracle report lacks fields that its judgement needs");
     if (elements < 1) LS_FAIL(e, LS_FAILED_PRECONDITION, "oracle report \"%s\" compared no element", operation);
     if (passed && failures) LS_FAIL(e, LS_FAILED_PRECONDITION, "oracle report \"%s\" claims to pass with %lld failures", operation, (long long)failures);
     if (qualified && !qualifies(!failures, claim, mode, reference, candidate))
-        LS_FAIL(e, LS_FAILED_PRECONDITION, "oracle report \"%s\" claims production qualification, which claim %s in mode %s with algorithms %s and %s does not allow", operation,
+        LS_FAIL(e, LS_FAILED_PRECONDITION,
+                "oracle report \"%s\" claims production qualification, which claim %s in mode %s with algorithms %s and %s does not allow", operation,
                 claim, mode, reference, candidate);
     return LS_OK;
 }

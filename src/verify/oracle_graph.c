@@ -116,10 +116,12 @@ static ls_code fill_contract(const ls_exact_probe *p, ls_contract contract, grap
     return LS_OK;
 }
 
-static ls_code fill_backends(const ls_exact_probe *p, ls_contract contract, const ls_oracle_target *target, graph_texts *t, ls_oracle_case *c, ls_arena *a, ls_error *e) {
+static ls_code fill_backends(const ls_exact_probe *p, ls_contract contract, const ls_oracle_target *target, graph_texts *t, ls_oracle_case *c, ls_arena *a,
+                             ls_error *e) {
     const char *fixed;
     LS_TRY(ls_arena_printf(a, &fixed, e, "%s version %d: every kernel gives these bits", ls_contract_name(contract), LS_CONTRACT_VERSION));
-    c->reference = (ls_oracle_backend){.runtime = "lockstep-reference", .revision = LS_VERSION_STRING, .compiler = "c17", .flags = {"-ffp-contract=off"}, .n_flags = 1,
+    c->reference = (ls_oracle_backend){.runtime = "lockstep-reference", .revision = LS_VERSION_STRING, .compiler = "c17", .flags = {"-ffp-contract=off"},
+                                       .n_flags = 1,
                                        .target = ls_oracle_host_arch(), .device = "host-cpu"};
     LS_TRY(ls_oracle_candidate(&c->candidate, target->identity, a, e));
     LS_TRY(ls_arena_printf(a, &c->reference.patch, e, "contracts-version-%d", LS_CONTRACT_VERSION));

@@ -28,14 +28,17 @@ ls_code ls_module_end(const char *value, const char *result, ls_str *out, ls_err
 }
 
 static ls_code check_rows(const ls_probe *p, ls_error *e) {
-    if (p->size.rows < 1 || p->size.cols < 1) LS_FAIL(e, LS_INVALID_ARGUMENT, "probe \"%s\": %d rows of %d columns; both must be positive", p->key, p->size.rows, p->size.cols);
+    if (p->size.rows < 1 || p->size.cols < 1) LS_FAIL(e, LS_INVALID_ARGUMENT, "probe \"%s\": %d rows of %d columns; both must be positive", p->key,
+                                                      p->size.rows, p->size.cols);
     return LS_OK;
 }
 
 static ls_code check_norm(const ls_probe *p, ls_error *e) {
     LS_TRY(check_rows(p, e));
-    if (p->size.cols > EXACT_COUNT) LS_FAIL(e, LS_INVALID_ARGUMENT, "probe \"%s\": a row of %d columns; f32 counts exactly up to %d", p->key, p->size.cols, EXACT_COUNT);
-    if (!isfinite(p->size.eps) || p->size.eps <= 0) LS_FAIL(e, LS_INVALID_ARGUMENT, "probe \"%s\": epsilon is %g; it must be finite and positive", p->key, (double)p->size.eps);
+    if (p->size.cols > EXACT_COUNT) LS_FAIL(e, LS_INVALID_ARGUMENT, "probe \"%s\": a row of %d columns; f32 counts exactly up to %d", p->key, p->size.cols,
+                                            EXACT_COUNT);
+    if (!isfinite(p->size.eps) || p->size.eps <= 0) LS_FAIL(e, LS_INVALID_ARGUMENT, "probe \"%s\": epsilon is %g; it must be finite and positive", p->key,
+                                                            (double)p->size.eps);
     return LS_OK;
 }
 
@@ -44,7 +47,8 @@ static ls_code check_norm(const ls_probe *p, ls_error *e) {
 static ls_code check_affine(const ls_probe *p, ls_error *e) {
     const ls_probe_size *s = &p->size;
     if ((s->bits != 4 && s->bits != 8) || s->out < 1 || s->cols < 1 || s->group < 8 || s->group % 8 || s->cols % s->group)
-        LS_FAIL(e, LS_INVALID_ARGUMENT, "probe \"%s\": %d columns in groups of %d with %d bits; columns must be whole groups of a multiple of 8, bits 4 or 8", p->key, s->cols, s->group,
+        LS_FAIL(e, LS_INVALID_ARGUMENT, "probe \"%s\": %d columns in groups of %d with %d bits; columns must be whole groups of a multiple of 8, bits 4 or 8",
+                p->key, s->cols, s->group,
                 s->bits);
     return LS_OK;
 }
@@ -54,21 +58,30 @@ static ls_code add_affine(const ls_probe *p, const ls_oracle_case *c, ls_str *ou
     const ls_probe_size *s = &p->size;
     int lanes = 32 / s->bits, words = s->cols / lanes, groups = s->cols / s->group;
     const char *metadata = ls_dtype_name(c->operands[1].type.dtype);
-    LS_TRY(ls_str_printf(out, e, "    %%lane = stablehlo.iota dim = 2 : tensor<%dx%dx%dxui32>\n    %%width = stablehlo.constant dense<%d> : tensor<%dx%dx%dxui32>\n"
-                         "    %%place = stablehlo.multiply %%lane, %%width : tensor<%dx%dx%dxui32>\n", s->out, words, lanes, s->bits, s->out, words, lanes, s->out, words, lanes));
+    LS_TRY(ls_str_printf(out, e,
+                         "    %%lane = stablehlo.iota dim = 2 : tensor<%dx%dx%dxui32>\n    %%width = stablehlo.constant dense<%d> : tensor<%dx%dx%dxui32>\n"
+                         "    %%place = stablehlo.multiply %%lane, %%width : tensor<%dx%dx%dxui32>\n", s->out, words, lanes, s->bits, s->out, words, lanes,
+                                 s->out, words, lanes));
     LS_TRY(ls_str_printf(out, e, "    %%word = stablehlo.broadcast_in_dim %%arg0, dims = [0, 1] : (tensor<%dx%dxui32>) -> tensor<%dx%dx%dxui32>\n"
-                         "    %%shifted = stablehlo.shift_right_logical %%word, %%place : tensor<%dx%dx%dxui32>\n", s->out, words, s->out, words, lanes, s->out, words, lanes));
-    LS_TRY(ls_str_printf(out, e, "    %%mask = stablehlo.constant dense<%d> : tensor<%dx%dx%dxui32>\n    %%q = stablehlo.and %%shifted, %%mask : tensor<%dx%dx%dxui32>\n",
+                         "    %%shifted = stablehlo.shift_right_logical %%word, %%place : tensor<%dx%dx%dxui32>\n", s->out, words, s->out, words, lanes,
+                                 s->out, words, lanes));
+    LS_TRY(ls_str_printf(out, e,
+                         "    %%mask = stablehlo.constant dense<%d> : tensor<%dx%dx%dxui32>\n    %%q = stablehlo.and %%shifted, %%mask : tensor<%dx%dx%dxui32>\n",
                          (1 << s->bits) - 1, s->out, words, lanes, s->out, words, lanes));
     LS_TRY(ls_str_printf(out, e, "    %%qf = stablehlo.convert %%q : (tensor<%dx%dx%dxui32>) -> tensor<%dx%dx%dxf32>\n"
-                         "    %%qr = stablehlo.reshape %%qf : (tensor<%dx%dx%dxf32>) -> tensor<%dx%dxf32>\n", s->out, words, lanes, s->out, words, lanes, s->out, words, lanes, s->out, s->cols));
+                         "    %%qr = stablehlo.reshape %%qf : (tensor<%dx%dx%dxf32>) -> tensor<%dx%dxf32>\n", s->out, words, lanes, s->out, words, lanes,
+                                 s->out, words, lanes, s->out, s->cols));
     for (int i = 1; i <= 2; i++) {
-        LS_TRY(ls_str_printf(out, e, "    %%m%d = stablehlo.convert %%arg%d : (tensor<%dx%dx%s>) -> tensor<%dx%dxf32>\n", i, i, s->out, groups, metadata, s->out, groups));
+        LS_TRY(ls_str_printf(out, e, "    %%m%d = stablehlo.convert %%arg%d : (tensor<%dx%dx%s>) -> tensor<%dx%dxf32>\n", i, i, s->out, groups, metadata,
+                             s->out, groups));
         LS_TRY(ls_str_printf(out, e, "    %%b%d = stablehlo.broadcast_in_dim %%m%d, dims = [0, 1] : (tensor<%dx%dxf32>) -> tensor<%dx%dx%dxf32>\n"
-                             "    %%r%d = stablehlo.reshape %%b%d : (tensor<%dx%dx%dxf32>) -> tensor<%dx%dxf32>\n", i, i, s->out, groups, s->out, groups, s->group, i, i, s->out, groups,
+                             "    %%r%d = stablehlo.reshape %%b%d : (tensor<%dx%dx%dxf32>) -> tensor<%dx%dxf32>\n", i, i, s->out, groups, s->out, groups,
+                                     s->group, i, i, s->out, groups,
                              s->group, s->out, s->cols));
     }
-    return ls_str_printf(out, e, "    %%scaled = stablehlo.multiply %%qr, %%r1 : tensor<%dx%dxf32>\n    %%w = stablehlo.add %%scaled, %%r2 : tensor<%dx%dxf32>\n", s->out, s->cols, s->out,
+    return ls_str_printf(out, e,
+                         "    %%scaled = stablehlo.multiply %%qr, %%r1 : tensor<%dx%dxf32>\n    %%w = stablehlo.add %%scaled, %%r2 : tensor<%dx%dxf32>\n",
+                                 s->out, s->cols, s->out,
                          s->cols);
 }
 
@@ -84,7 +97,8 @@ ls_code ls_module_affine(const ls_probe *p, const ls_oracle_case *c, ls_str *out
 /* %y : tensor<rows x out> = x w^T */
 static ls_code add_dot(const ls_probe *p, const char *x, const char *w, ls_str *out, ls_error *e) {
     const ls_probe_size *s = &p->size;
-    return ls_str_printf(out, e, "    %%y = stablehlo.dot_general %s, %s, contracting_dims = [1] x [1], precision = [HIGHEST, HIGHEST] : (tensor<%dx%dxf32>, tensor<%dx%dxf32>) -> "
+    return ls_str_printf(out, e,
+                         "    %%y = stablehlo.dot_general %s, %s, contracting_dims = [1] x [1], precision = [HIGHEST, HIGHEST] : (tensor<%dx%dxf32>, tensor<%dx%dxf32>) -> "
                          "tensor<%dx%dxf32>\n", x, w, s->rows, s->cols, s->out, s->cols, s->rows, s->out);
 }
 
@@ -197,7 +211,8 @@ static row_types types_of(const ls_probe *p) {
 
 /* |name| : tensor<rows> = the reduction of |x| over columns from |init|. */
 static ls_code add_reduce(ls_str *out, const char *name, const char *op, const char *x, const char *init, const row_types *t, ls_error *e) {
-    return ls_str_printf(out, e, "    %s = stablehlo.reduce(%s init: %s) applies stablehlo.%s across dimensions = [1] : (%s, tensor<f32>) -> %s\n", name, x, init, op, t->matrix, t->row);
+    return ls_str_printf(out, e, "    %s = stablehlo.reduce(%s init: %s) applies stablehlo.%s across dimensions = [1] : (%s, tensor<f32>) -> %s\n", name, x,
+                         init, op, t->matrix, t->row);
 }
 
 static ls_code add_broadcast(ls_str *out, const char *name, const char *x, int dim, const char *from, const char *to, ls_error *e) {
@@ -278,10 +293,12 @@ ls_code ls_module_convolution(const ls_probe *p, const ls_oracle_case *c, ls_str
     const ls_tensor_type *w = &c->operands[0].type, *x = &c->operands[1].type;
     char type[64];
     LS_TRY(check_rows(p, e));
-    if (w->dim[1] > x->dim[2]) LS_FAIL(e, LS_INVALID_ARGUMENT, "probe \"%s\": a window of %lld columns over %lld", p->key, (long long)w->dim[1], (long long)x->dim[2]);
+    if (w->dim[1] > x->dim[2]) LS_FAIL(e, LS_INVALID_ARGUMENT, "probe \"%s\": a window of %lld columns over %lld", p->key, (long long)w->dim[1],
+                                       (long long)x->dim[2]);
     snprintf(type, sizeof type, "tensor<1x%dx%lldx%dxf32>", p->size.rows, (long long)(x->dim[2] - w->dim[1] + 1), p->size.out);
     LS_TRY(ls_module_begin(p, c, type, out, e));
-    LS_TRY(ls_str_append(out, "    %y = stablehlo.convolution(%arg1, %arg0) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f], window = {stride = [1, 1], pad = [[0, 0], [0, 0]]} "
+    LS_TRY(ls_str_append(out,
+                         "    %y = stablehlo.convolution(%arg1, %arg0) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f], window = {stride = [1, 1], pad = [[0, 0], [0, 0]]} "
                          "{batch_group_count = 1 : i64, feature_group_count = 1 : i64, precision_config = [#stablehlo<precision HIGHEST>, #stablehlo<precision HIGHEST>]} : (",
                          SIZE_MAX, e));
     LS_TRY(add_type(x, out, e));

@@ -225,7 +225,8 @@ ls_code ls_probe_run_xor_sum(const ls_oracle_case *c, void *user, ls_oracle_outp
     return LS_OK;
 }
 
-static float element(const ls_oracle_tensor *t, int i) { return t->type.dtype == LS_DT_BF16 ? widen(((const uint16_t *)t->data)[i], LS_DT_BF16) : ((const float *)t->data)[i]; }
+static float element(const ls_oracle_tensor *t, int i) { return t->type.dtype == LS_DT_BF16 ? widen(((const uint16_t *)t->data)[i],
+        LS_DT_BF16) : ((const float *)t->data)[i]; }
 
 /* Windows of |taps| columns; input [1, rows, cols, 1], weight [1, taps, 1, out], output [1, rows, cols - taps + 1, out]. */
 ls_code ls_probe_run_convolution(const ls_oracle_case *c, void *user, ls_oracle_output *out, ls_error *e) {

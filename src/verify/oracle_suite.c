@@ -123,7 +123,8 @@ out:
 }
 
 static ls_code fill_reference(const ls_probe *p, ls_oracle_backend *b, ls_arena *a, ls_error *e) {
-    *b = (ls_oracle_backend){.runtime = "lockstep-canonical-decomposition", .revision = LS_VERSION_STRING, .compiler = "c17-f32", .flags = {p->reference}, .n_flags = 1,
+    *b = (ls_oracle_backend){.runtime = "lockstep-canonical-decomposition", .revision = LS_VERSION_STRING, .compiler = "c17-f32", .flags = {p->reference},
+                             .n_flags = 1,
                              .target = ls_oracle_host_arch(), .device = "host-cpu", .precision = "tf32=off; f32 operations, contraction off",
                              .status = LS_ALGORITHM_OBSERVED, .algorithm = p->reference};
     LS_TRY(ls_arena_printf(a, &b->patch, e, "%s-v1", p->key));

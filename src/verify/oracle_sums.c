@@ -18,8 +18,10 @@ static ls_code add_scan(ls_str *out, const char *in, const char *name, int rows,
         snprintf(low, sizeof low, per_warp ? "0, 0, %d" : "0, %d", offset);
         snprintf(start, sizeof start, per_warp ? "0:%d, 0:%d, " : "0:%d, ", rows, warps);
         snprintf(limit, sizeof limit, "0:%d", LS_SCAN_WARP - offset);
-        LS_TRY(ls_str_printf(out, e, "    %%%s_c%d = stablehlo.slice %s [%s%s] : (tensor<%s%dxf32>) -> %s\n", name, step, old, start, limit, dims, LS_SCAN_WARP, from));
-        LS_TRY(ls_str_printf(out, e, "    %%%s_p%d = stablehlo.pad %%%s_c%d, %%zero, low = [%s], high = [%s], interior = [%s] : (%s, tensor<f32>) -> tensor<%s%dxf32>\n", name, step,
+        LS_TRY(ls_str_printf(out, e, "    %%%s_c%d = stablehlo.slice %s [%s%s] : (tensor<%s%dxf32>) -> %s\n", name, step, old, start, limit, dims,
+                             LS_SCAN_WARP, from));
+        LS_TRY(ls_str_printf(out, e,
+                             "    %%%s_p%d = stablehlo.pad %%%s_c%d, %%zero, low = [%s], high = [%s], interior = [%s] : (%s, tensor<f32>) -> tensor<%s%dxf32>\n", name, step,
                              name, step, low, zeros, zeros, from, dims, LS_SCAN_WARP));
         LS_TRY(ls_str_printf(out, e, "    %%%s%d = stablehlo.add %s, %%%s_p%d : tensor<%s%dxf32>\n", name, step, old, name, step, dims, LS_SCAN_WARP));
     }
@@ -31,32 +33,41 @@ static ls_code add_scan(ls_str *out, const char *in, const char *name, int rows,
 static ls_code add_threads(ls_str *out, int rows, int warps, ls_error *e) {
     const char *const before[] = {"", "%l0", "%l1", "%l2"};
     for (int i = 0; i < LS_SCAN_PER_THREAD; i++) {
-        LS_TRY(ls_str_printf(out, e, "    %%%s%d = stablehlo.slice %%block [0:%d, 0:%d, 0:%d, %d:%d] : (tensor<%dx%dx%dx%dxf32>) -> tensor<%dx%dx%dx1xf32>\n", i ? "v" : "l", i, rows,
+        LS_TRY(ls_str_printf(out, e, "    %%%s%d = stablehlo.slice %%block [0:%d, 0:%d, 0:%d, %d:%d] : (tensor<%dx%dx%dx%dxf32>) -> tensor<%dx%dx%dx1xf32>\n",
+                             i ? "v" : "l", i, rows,
                              warps, LS_SCAN_WARP, i, i + 1, rows, warps, LS_SCAN_WARP, LS_SCAN_PER_THREAD, rows, warps, LS_SCAN_WARP));
         if (i) LS_TRY(ls_str_printf(out, e, "    %%l%d = stablehlo.add %%v%d, %s : tensor<%dx%dx%dx1xf32>\n", i, i, before[i], rows, warps, LS_SCAN_WARP));
     }
-    LS_TRY(ls_str_printf(out, e, "    %%joined = stablehlo.concatenate %%l0, %%l1, %%l2, %%l3, dim = 3 : (tensor<%dx%dx%dx1xf32>, tensor<%dx%dx%dx1xf32>, tensor<%dx%dx%dx1xf32>, "
-                         "tensor<%dx%dx%dx1xf32>) -> tensor<%dx%dx%dx%dxf32>\n", rows, warps, LS_SCAN_WARP, rows, warps, LS_SCAN_WARP, rows, warps, LS_SCAN_WARP, rows, warps,
+    LS_TRY(ls_str_printf(out, e,
+                         "    %%joined = stablehlo.concatenate %%l0, %%l1, %%l2, %%l3, dim = 3 : (tensor<%dx%dx%dx1xf32>, tensor<%dx%dx%dx1xf32>, tensor<%dx%dx%dx1xf32>, "
+                         "tensor<%dx%dx%dx1xf32>) -> tensor<%dx%dx%dx%dxf32>\n", rows, warps, LS_SCAN_WARP, rows, warps, LS_SCAN_WARP, rows, warps,
+                                 LS_SCAN_WARP, rows, warps,
                          LS_SCAN_WARP, rows, warps, LS_SCAN_WARP, LS_SCAN_PER_THREAD));
     LS_TRY(ls_str_printf(out, e, "    %%kept = stablehlo.optimization_barrier %%zero : tensor<f32>\n"
                          "    %%zeros = stablehlo.broadcast_in_dim %%kept, dims = [] : (tensor<f32>) -> tensor<%dx%dx%dx%dxf32>\n"
-                         "    %%local = stablehlo.add %%joined, %%zeros : tensor<%dx%dx%dx%dxf32>\n", rows, warps, LS_SCAN_WARP, LS_SCAN_PER_THREAD, rows, warps, LS_SCAN_WARP,
+                         "    %%local = stablehlo.add %%joined, %%zeros : tensor<%dx%dx%dx%dxf32>\n", rows, warps, LS_SCAN_WARP, LS_SCAN_PER_THREAD, rows,
+                                 warps, LS_SCAN_WARP,
                          LS_SCAN_PER_THREAD));
-    return ls_str_printf(out, e, "    %%sum = stablehlo.reshape %%l3 : (tensor<%dx%dx%dx1xf32>) -> tensor<%dx%dx%dxf32>\n", rows, warps, LS_SCAN_WARP, rows, warps, LS_SCAN_WARP);
+    return ls_str_printf(out, e, "    %%sum = stablehlo.reshape %%l3 : (tensor<%dx%dx%dx1xf32>) -> tensor<%dx%dx%dxf32>\n", rows, warps, LS_SCAN_WARP, rows,
+                         warps, LS_SCAN_WARP);
 }
 
 /* %before [R, W, 32]: what the lanes before each thread sum to; %total [R, 32]: the warp totals, padded with zeros. */
 static ls_code add_warps(ls_str *out, int rows, int warps, ls_error *e) {
     LS_TRY(add_scan(out, "%sum", "t", rows, warps, true, e));
     LS_TRY(ls_str_printf(out, e, "    %%tcut = stablehlo.slice %%t5 [0:%d, 0:%d, 0:%d] : (tensor<%dx%dx%dxf32>) -> tensor<%dx%dx%dxf32>\n"
-                         "    %%tzero = stablehlo.broadcast_in_dim %%zero, dims = [] : (tensor<f32>) -> tensor<%dx%dx1xf32>\n", rows, warps, LS_SCAN_WARP - 1, rows, warps, LS_SCAN_WARP,
+                         "    %%tzero = stablehlo.broadcast_in_dim %%zero, dims = [] : (tensor<f32>) -> tensor<%dx%dx1xf32>\n", rows, warps, LS_SCAN_WARP - 1,
+                                 rows, warps, LS_SCAN_WARP,
                          rows, warps, LS_SCAN_WARP - 1, rows, warps));
-    LS_TRY(ls_str_printf(out, e, "    %%before = stablehlo.concatenate %%tzero, %%tcut, dim = 2 : (tensor<%dx%dx1xf32>, tensor<%dx%dx%dxf32>) -> tensor<%dx%dx%dxf32>\n", rows, warps, rows,
+    LS_TRY(ls_str_printf(out, e,
+                         "    %%before = stablehlo.concatenate %%tzero, %%tcut, dim = 2 : (tensor<%dx%dx1xf32>, tensor<%dx%dx%dxf32>) -> tensor<%dx%dx%dxf32>\n", rows, warps, rows,
                          warps, LS_SCAN_WARP - 1, rows, warps, LS_SCAN_WARP));
     for (int i = 0; i < 2; i++)
-        LS_TRY(ls_str_printf(out, e, "    %%last%d = stablehlo.slice %s [0:%d, 0:%d, %d:%d] : (tensor<%dx%dx%dxf32>) -> tensor<%dx%dx1xf32>\n", i, i ? "%sum" : "%before", rows, warps,
+        LS_TRY(ls_str_printf(out, e, "    %%last%d = stablehlo.slice %s [0:%d, 0:%d, %d:%d] : (tensor<%dx%dx%dxf32>) -> tensor<%dx%dx1xf32>\n", i,
+                             i ? "%sum" : "%before", rows, warps,
                              LS_SCAN_WARP - 1, LS_SCAN_WARP, rows, warps, LS_SCAN_WARP, rows, warps));
-    return ls_str_printf(out, e, "    %%ends = stablehlo.add %%last0, %%last1 : tensor<%dx%dx1xf32>\n    %%endsr = stablehlo.reshape %%ends : (tensor<%dx%dx1xf32>) -> tensor<%dx%dxf32>\n"
+    return ls_str_printf(out, e,
+                         "    %%ends = stablehlo.add %%last0, %%last1 : tensor<%dx%dx1xf32>\n    %%endsr = stablehlo.reshape %%ends : (tensor<%dx%dx1xf32>) -> tensor<%dx%dxf32>\n"
                          "    %%total = stablehlo.pad %%endsr, %%zero, low = [0, 0], high = [0, %d], interior = [0, 0] : (tensor<%dx%dxf32>, tensor<f32>) -> tensor<%dx%dxf32>\n", rows,
                          warps, rows, warps, rows, warps, LS_SCAN_WARP - warps, rows, warps, rows, LS_SCAN_WARP);
 }
@@ -65,33 +76,41 @@ static ls_code add_warps(ls_str *out, int rows, int warps, ls_error *e) {
 static ls_code add_prefixes(ls_str *out, int rows, int warps, ls_error *e) {
     LS_TRY(add_scan(out, "%total", "w", rows, warps, false, e));
     LS_TRY(ls_str_printf(out, e, "    %%wcut = stablehlo.slice %%w5 [0:%d, 0:%d] : (tensor<%dx%dxf32>) -> tensor<%dx%dxf32>\n"
-                         "    %%wzero = stablehlo.broadcast_in_dim %%zero, dims = [] : (tensor<f32>) -> tensor<%dx1xf32>\n", rows, LS_SCAN_WARP - 1, rows, LS_SCAN_WARP, rows,
+                         "    %%wzero = stablehlo.broadcast_in_dim %%zero, dims = [] : (tensor<f32>) -> tensor<%dx1xf32>\n", rows, LS_SCAN_WARP - 1, rows,
+                                 LS_SCAN_WARP, rows,
                          LS_SCAN_WARP - 1, rows));
     LS_TRY(ls_str_printf(out, e, "    %%wall = stablehlo.concatenate %%wzero, %%wcut, dim = 1 : (tensor<%dx1xf32>, tensor<%dx%dxf32>) -> tensor<%dx%dxf32>\n"
-                         "    %%wbefore = stablehlo.slice %%wall [0:%d, 0:%d] : (tensor<%dx%dxf32>) -> tensor<%dx%dxf32>\n", rows, rows, LS_SCAN_WARP - 1, rows, LS_SCAN_WARP, rows, warps,
+                         "    %%wbefore = stablehlo.slice %%wall [0:%d, 0:%d] : (tensor<%dx%dxf32>) -> tensor<%dx%dxf32>\n", rows, rows, LS_SCAN_WARP - 1,
+                                 rows, LS_SCAN_WARP, rows, warps,
                          rows, LS_SCAN_WARP, rows, warps));
     LS_TRY(ls_str_printf(out, e, "    %%wb = stablehlo.broadcast_in_dim %%wbefore, dims = [0, 1] : (tensor<%dx%dxf32>) -> tensor<%dx%dx%dx%dxf32>\n"
-                         "    %%tb = stablehlo.broadcast_in_dim %%before, dims = [0, 1, 2] : (tensor<%dx%dx%dxf32>) -> tensor<%dx%dx%dx%dxf32>\n", rows, warps, rows, warps, LS_SCAN_WARP,
+                         "    %%tb = stablehlo.broadcast_in_dim %%before, dims = [0, 1, 2] : (tensor<%dx%dx%dxf32>) -> tensor<%dx%dx%dx%dxf32>\n", rows, warps,
+                                 rows, warps, LS_SCAN_WARP,
                          LS_SCAN_PER_THREAD, rows, warps, LS_SCAN_WARP, rows, warps, LS_SCAN_WARP, LS_SCAN_PER_THREAD));
-    return ls_str_printf(out, e, "    %%with = stablehlo.add %%local, %%wb : tensor<%dx%dx%dx%dxf32>\n    %%all = stablehlo.add %%with, %%tb : tensor<%dx%dx%dx%dxf32>\n", rows, warps,
+    return ls_str_printf(out, e,
+                         "    %%with = stablehlo.add %%local, %%wb : tensor<%dx%dx%dx%dxf32>\n    %%all = stablehlo.add %%with, %%tb : tensor<%dx%dx%dx%dxf32>\n", rows, warps,
                          LS_SCAN_WARP, LS_SCAN_PER_THREAD, rows, warps, LS_SCAN_WARP, LS_SCAN_PER_THREAD);
 }
 
 ls_code ls_module_scan(const ls_probe *p, const ls_oracle_case *c, ls_str *out, ls_error *e) {
     int rows = p->size.rows, cols = p->size.cols, warps = (cols + LS_SCAN_BLOCK - 1) / LS_SCAN_BLOCK, padded = warps * LS_SCAN_BLOCK;
     char type[64];
-    if (rows < 1 || cols < 1 || cols > LS_SCAN_LIMIT) LS_FAIL(e, LS_INVALID_ARGUMENT, "probe \"%s\": a scan of %d rows of width %d; allowed are widths 1 to %d", p->key, rows, cols, LS_SCAN_LIMIT);
+    if (rows < 1 || cols < 1 || cols > LS_SCAN_LIMIT) LS_FAIL(e, LS_INVALID_ARGUMENT,
+                                                              "probe \"%s\": a scan of %d rows of width %d; allowed are widths 1 to %d", p->key, rows, cols,
+                                                                      LS_SCAN_LIMIT);
     snprintf(type, sizeof type, "tensor<%dx%dxf32>", rows, cols);
     LS_TRY(ls_module_begin(p, c, type, out, e));
     LS_TRY(ls_str_printf(out, e, "    %%zero = stablehlo.constant dense<0x00000000> : tensor<f32>\n"
                          "    %%padded = stablehlo.pad %%arg1, %%zero, low = [0, 0], high = [0, %d], interior = [0, 0] : (%s, tensor<f32>) -> tensor<%dx%dxf32>\n"
-                         "    %%block = stablehlo.reshape %%padded : (tensor<%dx%dxf32>) -> tensor<%dx%dx%dx%dxf32>\n", padded - cols, type, rows, padded, rows, padded, rows, warps,
+                         "    %%block = stablehlo.reshape %%padded : (tensor<%dx%dxf32>) -> tensor<%dx%dx%dx%dxf32>\n", padded - cols, type, rows, padded,
+                                 rows, padded, rows, warps,
                          LS_SCAN_WARP, LS_SCAN_PER_THREAD));
     LS_TRY(add_threads(out, rows, warps, e));
     LS_TRY(add_warps(out, rows, warps, e));
     LS_TRY(add_prefixes(out, rows, warps, e));
     LS_TRY(ls_str_printf(out, e, "    %%flat = stablehlo.reshape %%all : (tensor<%dx%dx%dx%dxf32>) -> tensor<%dx%dxf32>\n"
-                         "    %%y = stablehlo.slice %%flat [0:%d, 0:%d] : (tensor<%dx%dxf32>) -> %s\n", rows, warps, LS_SCAN_WARP, LS_SCAN_PER_THREAD, rows, padded, rows, cols, rows, padded,
+                         "    %%y = stablehlo.slice %%flat [0:%d, 0:%d] : (tensor<%dx%dxf32>) -> %s\n", rows, warps, LS_SCAN_WARP, LS_SCAN_PER_THREAD, rows,
+                                 padded, rows, cols, rows, padded,
                          type));
     return ls_module_end("%y", type, out, e);
 }
@@ -103,9 +122,11 @@ static ls_code add_level(ls_str *out, const char *in, int level, int rows, int w
     int n = width / 2;
     LS_TRY(ls_str_printf(out, e, "    %%q%d = stablehlo.reshape %s : (tensor<%dx%dxf32>) -> tensor<%dx%dx2xf32>\n", level, in, rows, width, rows, n));
     for (int i = 0; i < 2; i++)
-        LS_TRY(ls_str_printf(out, e, "    %%q%d_%d = stablehlo.slice %%q%d [0:%d, 0:%d, %d:%d] : (tensor<%dx%dx2xf32>) -> tensor<%dx%dx1xf32>\n", level, i, level, rows, n, i, i + 1, rows, n,
+        LS_TRY(ls_str_printf(out, e, "    %%q%d_%d = stablehlo.slice %%q%d [0:%d, 0:%d, %d:%d] : (tensor<%dx%dx2xf32>) -> tensor<%dx%dx1xf32>\n", level, i,
+                             level, rows, n, i, i + 1, rows, n,
                              rows, n));
-    return ls_str_printf(out, e, "    %%a%d = stablehlo.add %%q%d_0, %%q%d_1 : tensor<%dx%dx1xf32>\n    %%s%d = stablehlo.reshape %%a%d : (tensor<%dx%dx1xf32>) -> tensor<%dx%dxf32>\n",
+    return ls_str_printf(out, e,
+                         "    %%a%d = stablehlo.add %%q%d_0, %%q%d_1 : tensor<%dx%dx1xf32>\n    %%s%d = stablehlo.reshape %%a%d : (tensor<%dx%dx1xf32>) -> tensor<%dx%dxf32>\n",
                          level, level, level, rows, n, level, level, rows, n, rows, n);
 }
 
@@ -158,8 +179,10 @@ ls_code ls_module_xor_sum(const ls_probe *p, const ls_oracle_case *c, ls_str *ou
     for (int mask = 16, step = 1; mask; mask /= 2, step++) {
         int outer = 16 / mask; /* lanes as [outer, 2, mask]: reversing the middle one exchanges i and i xor mask */
         LS_TRY(ls_str_printf(out, e, "    %%g%d = stablehlo.reshape %%x%d : (tensor<%dx32xf32>) -> tensor<%dx%dx2x%dxf32>\n"
-                             "    %%h%d = stablehlo.reverse %%g%d, dims = [2] : tensor<%dx%dx2x%dxf32>\n", step, step - 1, rows, rows, outer, mask, step, step, rows, outer, mask));
-        LS_TRY(ls_str_printf(out, e, "    %%k%d = stablehlo.reshape %%h%d : (tensor<%dx%dx2x%dxf32>) -> tensor<%dx32xf32>\n    %%x%d = stablehlo.add %%x%d, %%k%d : tensor<%dx32xf32>\n",
+                             "    %%h%d = stablehlo.reverse %%g%d, dims = [2] : tensor<%dx%dx2x%dxf32>\n", step, step - 1, rows, rows, outer, mask, step, step,
+                                     rows, outer, mask));
+        LS_TRY(ls_str_printf(out, e,
+                             "    %%k%d = stablehlo.reshape %%h%d : (tensor<%dx%dx2x%dxf32>) -> tensor<%dx32xf32>\n    %%x%d = stablehlo.add %%x%d, %%k%d : tensor<%dx32xf32>\n",
                              step, step, rows, outer, mask, rows, step, step - 1, step, rows));
     }
     LS_TRY(ls_str_printf(out, e, "    %%first = stablehlo.slice %%x5 [0:%d, 0:1] : (tensor<%dx32xf32>) -> tensor<%dx1xf32>\n", rows, rows, rows));

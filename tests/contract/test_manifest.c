@@ -7,7 +7,8 @@
 static const char operators[] = "mlxcel-xla-operator-numeric-v1\0id=a"; /* with the NUL that separates records */
 
 static ls_artifact_identity identity(int version) {
-    return (ls_artifact_identity){.family = LS_MANIFEST_MLXCEL, .entry = "prefill.main", .config = "hidden=64", .generation = "compiler=x", .weight_schema = "0:w:F32:[2, 3]\n",
+    return (ls_artifact_identity){.family = LS_MANIFEST_MLXCEL, .entry = "prefill.main", .config = "hidden=64", .generation = "compiler=x",
+                                  .weight_schema = "0:w:F32:[2, 3]\n",
                                   .dtype_contract = version == 2 ? "mlxcel-xla-numeric-dtype-v1;weights=dense" : NULL,
                                   .operator_contracts = version == 3 ? operators : NULL, .operator_contracts_len = sizeof operators - 1};
 }
@@ -42,7 +43,8 @@ static void test_schema_follows_content(void **state) {
 /* The chain, assembled by hand: schema, then NUL and hex digest of each present field in order. */
 static void test_chain(void **state) {
     (void)state;
-    static const ls_manifest_field order[] = {LS_MF_ENTRY, LS_MF_CONFIG, LS_MF_DTYPE_CONTRACT, LS_MF_OPERATOR_CONTRACT, LS_MF_WEIGHT_SCHEMA, LS_MF_GENERATION, LS_MF_BINARY};
+    static const ls_manifest_field order[] = {LS_MF_ENTRY, LS_MF_CONFIG, LS_MF_DTYPE_CONTRACT, LS_MF_OPERATOR_CONTRACT, LS_MF_WEIGHT_SCHEMA, LS_MF_GENERATION,
+                                              LS_MF_BINARY};
     for (int v = 1; v <= 3; v++) {
         ls_error e = {0};
         ls_manifest m = manifest(v);
@@ -100,7 +102,8 @@ static void test_round_trip(void **state) {
         assert_memory_equal(&m, &back, sizeof m);
         assert_ok(ls_manifest_verify(&back, &m, "m", &e));
         const char *last = s.data; /* keys in the stated order */
-        static const char *const keys[] = {"\"schema\"", "entry_", "config_", "numeric_dtype", "operator_numeric", "weight_schema", "generation", "vmfb", "artifact_"};
+        static const char *const keys[] = {"\"schema\"", "entry_", "config_", "numeric_dtype", "operator_numeric", "weight_schema", "generation", "vmfb",
+                                           "artifact_"};
         for (size_t i = 0; i < 9; i++) {
             const char *at = strstr(s.data, keys[i]);
             if ((i == 3 && v != 2) || (i == 4 && v != 3)) continue;
@@ -256,7 +259,8 @@ static void test_downgrade(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_schema_follows_content), cmocka_unit_test(test_chain), cmocka_unit_test(test_fingerprint),
                                        cmocka_unit_test(test_weight_schema), cmocka_unit_test(test_round_trip), cmocka_unit_test(test_strict_parsing),
-                                       cmocka_unit_test(test_first_failing_field), cmocka_unit_test(test_every_text_matters), cmocka_unit_test(test_empty_texts),
+                                       cmocka_unit_test(test_first_failing_field), cmocka_unit_test(test_every_text_matters),
+                                               cmocka_unit_test(test_empty_texts),
                                        cmocka_unit_test(test_downgrade)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

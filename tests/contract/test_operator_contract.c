@@ -7,10 +7,12 @@
 static const ls_affine q4 = {.bits = 4, .group = 8, .carrier = LS_NUMERIC_U32, .metadata = LS_NUMERIC_F16};
 
 static ls_operator_contract residual(void) {
-    return (ls_operator_contract){.id = "micro-oracle.residual-add.f32", .contract = LS_CONTRACT_FLOAT, .op_class = LS_CLASS_RESIDUAL_ADD, .checkpoint = LS_CKPT_F32,
+    return (ls_operator_contract){.id = "micro-oracle.residual-add.f32", .contract = LS_CONTRACT_FLOAT, .op_class = LS_CLASS_RESIDUAL_ADD,
+                                  .checkpoint = LS_CKPT_F32,
                                   .input = LS_NUMERIC_F32, .acc = LS_NUMERIC_F32, .result = LS_NUMERIC_F32,
                                   .rounding = 1u << LS_ROUND_OPERATOR_INPUT | 1u << LS_ROUND_RESIDUAL_RESULT | 1u << LS_ROUND_OPERATOR_OUTPUT,
-                                  .backend = {"canonical-decomposition-v1", "libiree-runtime-sha256-00", "IREE 3.12", "local-task", "iree-selected-residual-add-unobserved"}};
+                                  .backend = {"canonical-decomposition-v1", "libiree-runtime-sha256-00", "IREE 3.12", "local-task",
+                                              "iree-selected-residual-add-unobserved"}};
 }
 
 static ls_operator_contract dequantize(void) {

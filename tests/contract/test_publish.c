@@ -326,9 +326,12 @@ static void test_lock(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_publish_and_reuse, set_up, tear_down), cmocka_unit_test_setup_teardown(test_changed_bytes_are_made_anew, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_refused_before_deletion, set_up, tear_down), cmocka_unit_test_setup_teardown(test_failures_leave_nothing, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_killed_between_steps, set_up, tear_down), cmocka_unit_test_setup_teardown(test_concurrent_processes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_publish_and_reuse, set_up, tear_down), cmocka_unit_test_setup_teardown(test_changed_bytes_are_made_anew, set_up,
+                tear_down),
+        cmocka_unit_test_setup_teardown(test_refused_before_deletion, set_up, tear_down), cmocka_unit_test_setup_teardown(test_failures_leave_nothing, set_up,
+                tear_down),
+        cmocka_unit_test_setup_teardown(test_killed_between_steps, set_up, tear_down), cmocka_unit_test_setup_teardown(test_concurrent_processes, set_up,
+                tear_down),
         cmocka_unit_test_setup_teardown(test_lock, set_up, tear_down)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

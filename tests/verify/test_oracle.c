@@ -29,7 +29,8 @@ static ls_code give(const ls_oracle_case *c, void *user, ls_oracle_output *out, 
     return LS_OK;
 }
 
-static const ls_oracle_backend backend = {.runtime = "r", .revision = "1", .patch = "p", .compiler = "c", .flags = {"-f"}, .n_flags = 1, .target = "t", .device = "d",
+static const ls_oracle_backend backend = {.runtime = "r", .revision = "1", .patch = "p", .compiler = "c", .flags = {"-f"}, .n_flags = 1, .target = "t",
+                                          .device = "d",
                                           .artifact_fingerprint = "0", .precision = "tf32=off", .status = LS_ALGORITHM_OBSERVED, .algorithm = "a"};
 static const char float_contract[] = "mlxcel-xla-operator-numeric-v1\0id=x", exact_contract[] = "lockstep-operator-contract-v1\0id=x";
 static side left, right;
@@ -39,8 +40,10 @@ static ls_oracle_case simple(void) {
     left = right = (side){.rank = 2, .dim = {2, 2}, .values = {1, 2, 3, 4}, .n = 4};
     operand[0] = 1;
     operand[1] = 2;
-    return (ls_oracle_case){.operation = "op", .claim = LS_CLAIM_CANONICAL_DECOMPOSITION, .contract = float_contract, .contract_len = sizeof float_contract - 1, .reference = backend,
-                            .candidate = backend, .n_operands = 1, .operands = {{"x", {LS_DT_F32, 1, {2}}, operand, sizeof operand}}, .run_reference = give, .run_candidate = give,
+    return (ls_oracle_case){.operation = "op", .claim = LS_CLAIM_CANONICAL_DECOMPOSITION, .contract = float_contract,
+                            .contract_len = sizeof float_contract - 1, .reference = backend,
+                            .candidate = backend, .n_operands = 1, .operands = {{"x", {LS_DT_F32, 1, {2}}, operand, sizeof operand}}, .run_reference = give,
+                                    .run_candidate = give,
                             .reference_user = &left, .candidate_user = &right};
 }
 
@@ -273,7 +276,8 @@ static void expect_values(const char *key, const float *want, size_t n) {
 
 static void test_fixtures(void **state) {
     (void)state;
-    static const float q4[] = {-1, -.5f, 0, .5f, 1, 1.5f, 2, 2.5f, -12, -11}, dense[] = {-.5f, -6.5f, -3, 18.125f}, residual[] = {.5f, -1, 5.75f, -.5f, -1, 6, .625f, 3.875f};
+    static const float q4[] = {-1, -.5f, 0, .5f, 1, 1.5f, 2, 2.5f, -12, -11}, dense[] = {-.5f, -6.5f, -3, 18.125f}, residual[] = {.5f, -1, 5.75f, -.5f, -1, 6,
+            .625f, 3.875f};
     expect_values("affine-q4-dequant", q4, 10);
     expect_values("dense-matmul", dense, 4);
     expect_values("residual-add", residual, 8);
@@ -287,7 +291,8 @@ static void test_fixtures(void **state) {
 /* Nine operators and 340 outputs of mlxcel's suite come first, in its order. */
 static void test_suite_shape(void **state) {
     (void)state;
-    static const char *const keys[] = {"affine-q4-dequant", "dense-matmul", "residual-add", "rms-norm", "attention-softmax", "layer-norm", "silu-projection", "gelu-projection", "cuda-prefix-sum"};
+    static const char *const keys[] = {"affine-q4-dequant", "dense-matmul", "residual-add", "rms-norm", "attention-softmax", "layer-norm", "silu-projection",
+                                       "gelu-projection", "cuda-prefix-sum"};
     size_t total = 0, n = 0;
     for (; ls_probe_at(n); n++) {
         prepared r = prepare(ls_probe_at(n));
@@ -417,10 +422,13 @@ static void test_module_refusals(void **state) {
         const char *part;
     } cases[] = {{"dense-matmul", {.rows = 0, .cols = 3, .out = 2}, "0 rows"}, {"dense-matmul", {.rows = 1, .cols = 3}, "0 outputs"},
                  {"layer-norm", {.rows = 2, .cols = 4, .eps = 0}, "epsilon is 0"}, {"rms-norm", {.rows = 2, .cols = 4, .eps = -1}, "epsilon is -1"},
-                 {"rms-norm", {.rows = 2, .cols = 4, .eps = INFINITY}, "epsilon is inf"}, {"layer-norm", {.rows = 1, .cols = (1 << 24) + 1, .eps = 1e-5f}, "16777217 columns"},
-                 {"cuda-prefix-sum", {.rows = 1, .cols = 4097}, "width 4097"}, {"cuda-prefix-sum", {.rows = 1, .cols = 0}, "width 0"}, {"xor-row-sum", {.rows = 1, .cols = 129}, "129"},
+                 {"rms-norm", {.rows = 2, .cols = 4, .eps = INFINITY}, "epsilon is inf"}, {"layer-norm", {.rows = 1, .cols = (1 << 24) + 1, .eps = 1e-5f},
+                         "16777217 columns"},
+                 {"cuda-prefix-sum", {.rows = 1, .cols = 4097}, "width 4097"}, {"cuda-prefix-sum", {.rows = 1, .cols = 0}, "width 0"}, {"xor-row-sum",
+                         {.rows = 1, .cols = 129}, "129"},
                  {"pairwise-tree-sum", {.rows = 1, .cols = 1}, "1 columns"}, {"attention-softmax", {.rows = 1}, "0 columns"},
-                 {"affine-q4-dequant", {.out = 2, .cols = 12, .bits = 4, .group = 8}, "12 columns"}, {"affine-q4-dequant", {.out = 2, .cols = 24, .bits = 4, .group = 12}, "groups of 12"},
+                 {"affine-q4-dequant", {.out = 2, .cols = 12, .bits = 4, .group = 8}, "12 columns"}, {"affine-q4-dequant", {.out = 2, .cols = 24, .bits = 4,
+                         .group = 12}, "groups of 12"},
                  {"affine-q4-dequant", {.out = 2, .cols = 16, .bits = 3, .group = 8}, "3 bits"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ls_probe p = *probe(cases[i].key);
@@ -436,7 +444,8 @@ static void test_module_refusals(void **state) {
 
 static void test_probe_contracts(void **state) {
     (void)state;
-    const ls_operator_backend b = {"canonical-decomposition-v1", "libiree-runtime-sha256-00", "IREE 3.12", "local-task", "explicit-mlx-cuda-one-block-contiguous-scan-v1"};
+    const ls_operator_backend b = {"canonical-decomposition-v1", "libiree-runtime-sha256-00", "IREE 3.12", "local-task",
+                                   "explicit-mlx-cuda-one-block-contiguous-scan-v1"};
     ls_error e = {0};
     ls_str s = {0};
     assert_ok(ls_probe_contract(probe("cuda-prefix-sum"), &b, &s, &e));
@@ -446,7 +455,8 @@ static void test_probe_contracts(void **state) {
                         "target=local-task;algorithm=explicit-mlx-cuda-one-block-contiguous-scan-v1");
     ls_str_clear(&s);
     assert_ok(ls_probe_contract(probe("affine-q4-dequant"), &b, &s, &e));
-    assert_non_null(strstr(s.data + strlen(s.data) + 1, ";input=u32;acc=f32;result=f32;round=checkpoint-load,dequantized-weight,operator-output;association=sequential;"
+    assert_non_null(strstr(s.data + strlen(s.data) + 1,
+                           ";input=u32;acc=f32;result=f32;round=checkpoint-load,dequantized-weight,operator-output;association=sequential;"
                                                         "weights=packed-affine-in-graph;dequant=bits=4,group=8,carrier=u32,metadata=f16,lanes=least-significant-first,"
                                                         "evaluation=separate-multiply-then-add;"));
     for (size_t i = 0; ls_probe_at(i); i++) {
@@ -531,8 +541,10 @@ static void test_planted_fault(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_first_divergence), cmocka_unit_test(test_modes), cmocka_unit_test(test_qualification), cmocka_unit_test(test_claims_are_checked),
-        cmocka_unit_test(test_digests), cmocka_unit_test(test_refusals), cmocka_unit_test(test_fixtures), cmocka_unit_test(test_suite_shape), cmocka_unit_test(test_softmax),
-        cmocka_unit_test(test_associations_show), cmocka_unit_test(test_convolution_fixture), cmocka_unit_test(test_module_texts), cmocka_unit_test(test_module_refusals),
+        cmocka_unit_test(test_digests), cmocka_unit_test(test_refusals), cmocka_unit_test(test_fixtures), cmocka_unit_test(test_suite_shape),
+                cmocka_unit_test(test_softmax),
+        cmocka_unit_test(test_associations_show), cmocka_unit_test(test_convolution_fixture), cmocka_unit_test(test_module_texts),
+                cmocka_unit_test(test_module_refusals),
         cmocka_unit_test(test_probe_contracts), cmocka_unit_test(test_exact_probes_on_native), cmocka_unit_test(test_planted_fault)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -87,7 +87,8 @@ static ls_engine *open_plugin(const char *file) {
 
 static void test_pjrt(void **state) {
     (void)state;
-    static const char *const files[] = {"xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so", "fastatomstruct_xla_cpu/libpjrt_cpu.so", "lammps_jax_pjrt_cpu/pjrt_c_api_cpu_plugin.so"};
+    static const char *const files[] = {"xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so", "fastatomstruct_xla_cpu/libpjrt_cpu.so",
+                                        "lammps_jax_pjrt_cpu/pjrt_c_api_cpu_plugin.so"};
     for (int i = 0; i < 3; i++) {
         ls_engine *x = open_plugin(files[i]);
         const ls_oracle_target t = {.engine = x, .create = create, .create_user = x, .identity = &x->identity};
