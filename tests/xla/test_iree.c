@@ -11,7 +11,7 @@
 enum { MAX_TENSORS = 16 };
 
 static char cache[] = "/tmp/ls_iree_XXXXXX";
-static ls_engine *engines[2]; /* [n_engines] */
+static ls_engine *engines[3]; /* [n_engines] */
 static size_t n_engines;
 
 /* A tensor of a test: its type, its bytes and how many. */
@@ -32,7 +32,9 @@ static int open_engines(void **state) {
     ls_iree_options o = {.cache_folder = cache};
     ls_code rc = iree_python_engine_open(&engines[n_engines], &o, LS_IREE_SCRIPT, &e);
     if (!rc) n_engines++;
-    if (!rc && ls_iree_has_runtime()) {
+    static const char *const local[] = {"local-task", "local-sync"};
+    for (size_t i = 0; !rc && ls_iree_has_runtime() && i < 2; i++) {
+        o.device = local[i];
         rc = ls_iree_open(&engines[n_engines], &o, &e);
         if (!rc) n_engines++;
     }
@@ -290,6 +292,29 @@ static void rows_are_gathered(void **state) {
         in, want);
 }
 
+static void scalars_and_empty_tensors_work(void **state) {
+    (void)state;
+    float three[1] = {3}, six[1] = {6}, none[1] = {0};
+    const tensor in[] = {{{.dtype = LS_DT_F32}, three, 4}, {{.dtype = LS_DT_F32, .rank = 2, .dim = {0, 4}}, none, 0}};
+    const tensor want[] = {{{.dtype = LS_DT_F32}, six, 4}, {{.dtype = LS_DT_F32, .rank = 2, .dim = {0, 4}}, none, 0}};
+    RUN("func.func public @main(%a: tensor<f32>, %b: tensor<0x4xf32>) -> (tensor<f32>, tensor<0x4xf32>) {\n"
+        "  %0 = stablehlo.add %a, %a : tensor<f32>\n"
+        "  %1 = stablehlo.add %b, %b : tensor<0x4xf32>\n"
+        "  return %0, %1 : tensor<f32>, tensor<0x4xf32>\n"
+        "}\n",
+        in, want);
+}
+
+/* A program may flush subnormals while it runs, but must leave the caller's thread as it was. */
+static void the_callers_arithmetic_is_left_alone(void **state) {
+    (void)state;
+    volatile float tiny = 3e-38f;
+    float x[4] = {1, 2, 3, 4}, y[4] = {2, 4, 6, 8};
+    const tensor in[] = {TENSOR(LS_DT_F32, x, 4)}, want[] = {TENSOR(LS_DT_F32, y, 4)};
+    RUN("func.func public @main(%a: tensor<4xf32>) -> tensor<4xf32> {\n  %0 = stablehlo.add %a, %a : tensor<4xf32>\n  return %0 : tensor<4xf32>\n}\n", in, want);
+    assert_true(tiny / 8 > 0);
+}
+
 /* ---- Donation and checks ------------------------------------------------------------------------------------------------ */
 
 static const char append_row[] =
@@ -542,6 +567,8 @@ int main(void) {
         cmocka_unit_test(float_dot_of_integers_is_exact),
         cmocka_unit_test(reductions_are_exact),
         cmocka_unit_test(rows_are_gathered),
+        cmocka_unit_test(scalars_and_empty_tensors_work),
+        cmocka_unit_test(the_callers_arithmetic_is_left_alone),
         cmocka_unit_test(donated_caches_are_updated),
         cmocka_unit_test(calls_are_checked),
         cmocka_unit_test(bad_modules_are_explained),
