@@ -5,7 +5,7 @@ plugins, with the Python packages that the runtime needs.
     tools/fetch_iree.py
 
 Packages are downloaded by pip for this Python, checked by SHA-256 and unpacked without being installed; a complete package
-is left alone, one for another version of Python is replaced. About 120 MB to download, 460 MB unpacked. Needs only Python's
+is left alone, one for another version of Python is replaced. About 115 MB to download, 440 MB unpacked. Needs only Python's
 standard library and pip.
 """
 import os
