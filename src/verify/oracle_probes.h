@@ -5,6 +5,7 @@
 
 #include "contract/operator_contract.h"
 #include "verify/oracle.h"
+#include "xla/emit/mlir.h"
 
 enum { LS_SCAN_PER_THREAD = 4, LS_SCAN_WARP = 32, LS_SCAN_BLOCK = LS_SCAN_PER_THREAD * LS_SCAN_WARP, LS_SCAN_LIMIT = 4096, LS_XOR_LIMIT = 128 };
 
@@ -28,7 +29,8 @@ struct ls_probe {
     const char *candidate; /* algorithm of the candidate; "selected-X": "<runtime>-selected-X-unobserved" */
     const char *reference; /* algorithm of the reference */
     ls_code (*fixture)(const ls_probe *p, ls_oracle_case *c, ls_arena *a, ls_error *e);          /* fills operands */
-    ls_code (*module)(const ls_probe *p, const ls_oracle_case *c, ls_str *out, ls_error *e);     /* StableHLO of the operands' types */
+    ls_code (*check)(const ls_probe *p, ls_error *e);                    /* INVALID_ARGUMENT for sizes that the operator does not take */
+    ls_val (*body)(ls_mlir *m, const ls_probe *p, const ls_val *arg);    /* the module's result from the operands */
     ls_oracle_run run;                                                                           /* |user| is the probe */
     bool lockstep;         /* one that mlxcel's suite lacks */
 };
@@ -74,26 +76,34 @@ ls_code ls_probe_run_pairwise(const ls_oracle_case *c, void *user, ls_oracle_out
 ls_code ls_probe_run_xor_sum(const ls_oracle_case *c, void *user, ls_oracle_output *out, ls_error *e);
 ls_code ls_probe_run_convolution(const ls_oracle_case *c, void *user, ls_oracle_output *out, ls_error *e);
 
-/* ---- Modules (oracle_modules.c): INVALID_ARGUMENT for sizes that the operator does not take --------------------------- */
+/* ---- Modules (oracle_modules.c) --------------------------------------------------------------------------------------- */
 
-ls_code ls_module_affine(const ls_probe *p, const ls_oracle_case *c, ls_str *out, ls_error *e);
-ls_code ls_module_packed_matmul(const ls_probe *p, const ls_oracle_case *c, ls_str *out, ls_error *e);
-ls_code ls_module_matmul(const ls_probe *p, const ls_oracle_case *c, ls_str *out, ls_error *e);
-ls_code ls_module_residual(const ls_probe *p, const ls_oracle_case *c, ls_str *out, ls_error *e);
-ls_code ls_module_rms_norm(const ls_probe *p, const ls_oracle_case *c, ls_str *out, ls_error *e);
-ls_code ls_module_layer_norm(const ls_probe *p, const ls_oracle_case *c, ls_str *out, ls_error *e);
-ls_code ls_module_softmax(const ls_probe *p, const ls_oracle_case *c, ls_str *out, ls_error *e);
-ls_code ls_module_silu(const ls_probe *p, const ls_oracle_case *c, ls_str *out, ls_error *e);
-ls_code ls_module_gelu_tanh(const ls_probe *p, const ls_oracle_case *c, ls_str *out, ls_error *e);
-ls_code ls_module_gelu_erf(const ls_probe *p, const ls_oracle_case *c, ls_str *out, ls_error *e);
-ls_code ls_module_convolution(const ls_probe *p, const ls_oracle_case *c, ls_str *out, ls_error *e);
+/* Appends "module @numeric_<entry>" with one function @main of the operands of |c|, after |p|'s check. */
+ls_code ls_probe_module(const ls_probe *p, const ls_oracle_case *c, ls_str *out, ls_error *e);
+
+ls_code ls_check_rows(const ls_probe *p, ls_error *e);
+ls_code ls_check_product(const ls_probe *p, ls_error *e);
+ls_code ls_check_norm(const ls_probe *p, ls_error *e);
+ls_code ls_check_affine(const ls_probe *p, ls_error *e);
+ls_code ls_check_packed_product(const ls_probe *p, ls_error *e);
+ls_code ls_check_scan(const ls_probe *p, ls_error *e);
+ls_code ls_check_pairwise(const ls_probe *p, ls_error *e);
+ls_code ls_check_xor_sum(const ls_probe *p, ls_error *e);
+
+ls_val ls_body_affine(ls_mlir *m, const ls_probe *p, const ls_val *arg);
+ls_val ls_body_packed_matmul(ls_mlir *m, const ls_probe *p, const ls_val *arg);
+ls_val ls_body_matmul(ls_mlir *m, const ls_probe *p, const ls_val *arg);
+ls_val ls_body_residual(ls_mlir *m, const ls_probe *p, const ls_val *arg);
+ls_val ls_body_rms_norm(ls_mlir *m, const ls_probe *p, const ls_val *arg);
+ls_val ls_body_layer_norm(ls_mlir *m, const ls_probe *p, const ls_val *arg);
+ls_val ls_body_softmax(ls_mlir *m, const ls_probe *p, const ls_val *arg);
+ls_val ls_body_silu(ls_mlir *m, const ls_probe *p, const ls_val *arg);
+ls_val ls_body_gelu_tanh(ls_mlir *m, const ls_probe *p, const ls_val *arg);
+ls_val ls_body_gelu_erf(ls_mlir *m, const ls_probe *p, const ls_val *arg);
+ls_val ls_body_convolution(ls_mlir *m, const ls_probe *p, const ls_val *arg);
 /* oracle_sums.c: reductions whose association is written out */
-ls_code ls_module_scan(const ls_probe *p, const ls_oracle_case *c, ls_str *out, ls_error *e);
-ls_code ls_module_pairwise(const ls_probe *p, const ls_oracle_case *c, ls_str *out, ls_error *e);
-ls_code ls_module_xor_sum(const ls_probe *p, const ls_oracle_case *c, ls_str *out, ls_error *e);
-
-/* Shared by the module writers: "module @numeric_ENTRY {...func.func public @main(%arg0: ...) -> |result| {", and the end. */
-ls_code ls_module_begin(const ls_probe *p, const ls_oracle_case *c, const char *result, ls_str *out, ls_error *e);
-ls_code ls_module_end(const char *value, const char *result, ls_str *out, ls_error *e);
+ls_val ls_body_scan(ls_mlir *m, const ls_probe *p, const ls_val *arg);
+ls_val ls_body_pairwise(ls_mlir *m, const ls_probe *p, const ls_val *arg);
+ls_val ls_body_xor_sum(ls_mlir *m, const ls_probe *p, const ls_val *arg);
 
 #endif

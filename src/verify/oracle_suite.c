@@ -150,7 +150,7 @@ static ls_code fill_case(const ls_probe *p, ls_engine *x, ls_oracle_case *c, flo
     c->claim = LS_CLAIM_CANONICAL_DECOMPOSITION;
     c->mode = p->mode;
     LS_TRY(p->fixture(p, c, a, e));
-    LS_TRY(p->module(p, c, &t->module, e));
+    LS_TRY(ls_probe_module(p, c, &t->module, e));
     LS_TRY(ls_str_printf(&t->name, e, "micro-oracle.%s.f32", p->key));
     LS_TRY(ls_str_printf(&t->entry, e, "numeric_%s.main", p->entry));
     LS_TRY(ls_probe_config(p, &t->config, e));

@@ -257,7 +257,7 @@ static prepared prepare(const ls_probe *p) {
     assert_ok(ls_arena_create(&r.a, &e));
     assert_ok(p->fixture(p, &r.c, r.a, &e));
     assert_ok(p->run(&r.c, (void *)(uintptr_t)p, &r.out, &e));
-    assert_ok(p->module(p, &r.c, &r.module, &e));
+    assert_ok(ls_probe_module(p, &r.c, &r.module, &e));
     return r;
 }
 
@@ -387,7 +387,8 @@ static void test_module_texts(void **state) {
     discard(&r);
     r = prepare(probe("silu-projection"));
     assert_true(strstr(r.module.data, "dot_general") < strstr(r.module.data, "exponential"));
-    assert_int_equal(count(r.module.data, "stablehlo.divide %one, %den"), 1);
+    assert_int_equal(count(r.module.data, "stablehlo.divide"), 1);
+    assert_int_equal(count(r.module.data, "stablehlo.multiply"), 1); /* by the reciprocal */
     discard(&r);
     r = prepare(probe("gelu-projection"));
     assert_true(strstr(r.module.data, "dot_general") < strstr(r.module.data, "tanh"));
@@ -409,7 +410,7 @@ static void test_module_texts(void **state) {
     discard(&r);
     r = prepare(probe("affine-q4-dequant"));
     assert_int_equal(count(r.module.data, "shift_right_logical"), 1);
-    assert_true(strstr(r.module.data, "stablehlo.multiply %qr") < strstr(r.module.data, "stablehlo.add %scaled"));
+    assert_true(strstr(r.module.data, "stablehlo.and") < strstr(r.module.data, "stablehlo.add "));
     discard(&r);
 }
 
@@ -436,7 +437,7 @@ static void test_module_refusals(void **state) {
         ls_error e = {0};
         ls_str text = {0};
         p.size = cases[i].size;
-        assert_error(p.module(&p, &r.c, &text, &e), LS_INVALID_ARGUMENT, cases[i].part);
+        assert_error(ls_probe_module(&p, &r.c, &text, &e), LS_INVALID_ARGUMENT, cases[i].part);
         ls_str_deinit(&text);
         discard(&r);
     }

@@ -256,20 +256,22 @@ ls_val ls_m_concat(ls_mlir *m, const ls_val *a, int n, int axis) {
     return end(m, v);
 }
 
-ls_val ls_m_pad_end(ls_mlir *m, ls_val a, int axis, int64_t amount) {
-    if (!usable(m, &a) || !amount) return a;
+ls_val ls_m_pad(ls_mlir *m, ls_val a, int axis, int64_t low, int64_t high) {
+    if (!usable(m, &a) || (!low && !high)) return a;
     ls_tensor_type t = a.t, scalar = {.dtype = a.t.dtype};
-    t.dim[axis] += amount;
+    t.dim[axis] += low + high;
     ls_val zero = a.t.dtype <= LS_DT_F64 ? ls_m_f32(m, scalar, 0) : ls_m_int(m, scalar, 0), v = begin(m, t);
     put(m, "stablehlo.pad %V, %V, low = [", &a, &zero);
-    for (int i = 0; i < t.rank; i++) put(m, "%s0", i ? ", " : "");
+    for (int i = 0; i < t.rank; i++) put(m, "%s%d", i ? ", " : "", i == axis ? low : (int64_t)0);
     put(m, "], high = [");
-    for (int i = 0; i < t.rank; i++) put(m, "%s%d", i ? ", " : "", i == axis ? amount : 0);
+    for (int i = 0; i < t.rank; i++) put(m, "%s%d", i ? ", " : "", i == axis ? high : (int64_t)0);
     put(m, "], interior = [");
     for (int i = 0; i < t.rank; i++) put(m, "%s0", i ? ", " : "");
     put(m, "] : (%T, %T) -> %T", &a.t, &scalar, &t);
     return end(m, v);
 }
+
+ls_val ls_m_pad_end(ls_mlir *m, ls_val a, int axis, int64_t amount) { return ls_m_pad(m, a, axis, 0, amount); }
 
 static void put_starts(ls_mlir *m, const ls_val *starts, int rank) {
     for (int i = 0; i < rank; i++) put(m, ", %V", &starts[i]);
@@ -364,5 +366,14 @@ ls_val ls_m_dot(ls_mlir *m, ls_val a, ls_val b, int n_batch, const int *batch_a,
         put(m, ", ");
     }
     put(m, "contracting_dims = [%d] x [%d], precision = [HIGHEST, HIGHEST] : (%T, %T) -> %T", (int64_t)contract_a, (int64_t)contract_b, &a.t, &b.t, &t);
+    return end(m, v);
+}
+
+ls_val ls_m_convolution(ls_mlir *m, ls_val x, ls_val w, ls_tensor_type t) {
+    if (!usable(m, &x) || !usable(m, &w)) return (ls_val){0};
+    ls_val v = begin(m, t);
+    put(m, "stablehlo.convolution(%V, %V) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f], window = {stride = [1, 1], pad = [[0, 0], [0, 0]]} ", &x, &w);
+    put(m, "{batch_group_count = 1 : i64, feature_group_count = 1 : i64, precision_config = [#stablehlo<precision HIGHEST>, #stablehlo<precision HIGHEST>]}");
+    put(m, " : (%T, %T) -> %T", &x.t, &w.t, &t);
     return end(m, v);
 }

@@ -62,7 +62,8 @@ ls_val ls_m_transpose(ls_mlir *m, ls_val a, const int *permutation);
 /* [begin, end) of one axis, the whole of the others. */
 ls_val ls_m_slice(ls_mlir *m, ls_val a, int axis, int64_t begin, int64_t end);
 ls_val ls_m_concat(ls_mlir *m, const ls_val *a, int n, int axis);
-/* Appends |amount| zeros at the end of |axis|. */
+/* |low| zeros before and |high| after |axis|; |amount| after it. */
+ls_val ls_m_pad(ls_mlir *m, ls_val a, int axis, int64_t low, int64_t high);
 ls_val ls_m_pad_end(ls_mlir *m, ls_val a, int axis, int64_t amount);
 /* starts [rank]: i32 scalars. */
 ls_val ls_m_dynamic_slice(ls_mlir *m, ls_val a, const ls_val *starts, const int64_t *sizes);
@@ -75,5 +76,7 @@ ls_val ls_m_gather_rows(ls_mlir *m, ls_val table, ls_val index);
 ls_val ls_m_reduce(ls_mlir *m, const char *op, ls_val a, int axis);
 /* Batch axes first, then the free axes of |a|, then those of |b|; one contracted axis each. */
 ls_val ls_m_dot(ls_mlir *m, ls_val a, ls_val b, int n_batch, const int *batch_a, const int *batch_b, int contract_a, int contract_b, ls_dtype result);
+/* x [N, H, W, C] over windows of w [KH, KW, C, O] without padding, stride 1; the result has type |t|. */
+ls_val ls_m_convolution(ls_mlir *m, ls_val x, ls_val w, ls_tensor_type t);
 
 #endif
