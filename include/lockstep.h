@@ -101,7 +101,7 @@ typedef struct ls_model_options {
     const char *engine;    /* "pjrt" (NULL) or "iree" */
     const char *device;    /* pjrt: "cpu" (NULL), "cuda", "rocm", "tpu", "oneapi", "metal"; iree: "local-task" (NULL), "local-sync", "cuda", "hip", "metal" */
     const char *plugin;    /* path of a PJRT plugin; NULL: LOCKSTEP_PJRT_PLUGIN, else found in the Python environment */
-    const char *rocm_target; /* iree on hip: one gfx target */
+    const char *gpu_target; /* iree on cuda or hip: the one architecture, "sm_80", "gfx942" */
     const char *precision; /* float contract: "f32", "f16", "bf16" operands of products; NULL: f16 on a GPU, f32 on a CPU */
     const char *quant;     /* float contract: "dense" (NULL) or "packed": MLX weights stay packed on the device */
     const char *buckets;   /* cache capacities, "256,1024,4096"; NULL: 256, 1024, 4096, ... up to the context */

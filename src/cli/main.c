@@ -13,6 +13,7 @@ static const cli_command commands[] = {
     {"arch", "list the supported model families", cli_arch},
     {"bench", "measure prefill and decode speed", cli_bench},
     {"verify", "compare two executors node by node", cli_verify},
+    {"emit", "write a model as a StableHLO module", cli_emit},
     {"oracle", "check single operators of a device compiler or executor", cli_oracle},
     {"list", "list the models in the cache", cli_list},
 #ifdef LS_HAVE_CURL

@@ -25,7 +25,7 @@ static int take_model(cli_options *o, int opt, const char *value) {
     case OPT_ENGINE: m->engine = value; return 1;
     case OPT_DEVICE: m->device = value; return 1;
     case OPT_PLUGIN: m->plugin = value; return 1;
-    case OPT_ROCM_TARGET: m->rocm_target = value; return 1;
+    case OPT_GPU_TARGET: m->gpu_target = value; return 1;
     case OPT_PRECISION: m->precision = value; return 1;
     case OPT_QUANT: m->quant = value; return 1;
     case OPT_BUCKETS: m->buckets = value; return 1;

@@ -8,7 +8,7 @@
 enum {
     OPT_FIRST = 256,
     OPT_CONTRACT, OPT_BACKEND, OPT_THREADS, OPT_CTX_SIZE, OPT_CHUNK, OPT_LEVEL, OPT_IMAGE, OPT_AUDIO,
-    OPT_ENGINE, OPT_DEVICE, OPT_PLUGIN, OPT_ROCM_TARGET, OPT_PRECISION, OPT_QUANT, OPT_BUCKETS,
+    OPT_ENGINE, OPT_DEVICE, OPT_PLUGIN, OPT_GPU_TARGET, OPT_PRECISION, OPT_QUANT, OPT_BUCKETS,
     OPT_TEMP, OPT_TOP_K, OPT_TOP_P, OPT_MIN_P, OPT_SEED, OPT_REPEAT_PENALTY, OPT_FREQUENCY_PENALTY, OPT_PRESENCE_PENALTY, OPT_REPEAT_LAST_N,
     OPT_DRY_MULTIPLIER, OPT_DRY_BASE, OPT_DRY_ALLOWED_LENGTH, OPT_DRY_LAST_N,
     OPT_COMMAND /* first value a command may use for its own options */
@@ -20,7 +20,7 @@ enum {
         {"chunk", required_argument, NULL, OPT_CHUNK}, {"level", required_argument, NULL, OPT_LEVEL},                          \
         {"image", required_argument, NULL, OPT_IMAGE}, {"audio", required_argument, NULL, OPT_AUDIO},                          \
         {"engine", required_argument, NULL, OPT_ENGINE}, {"device", required_argument, NULL, OPT_DEVICE},                      \
-        {"plugin", required_argument, NULL, OPT_PLUGIN}, {"rocm-target", required_argument, NULL, OPT_ROCM_TARGET},            \
+        {"plugin", required_argument, NULL, OPT_PLUGIN}, {"rocm-target", required_argument, NULL, OPT_GPU_TARGET}, {"gpu-target", required_argument, NULL, OPT_GPU_TARGET},\
         {"precision", required_argument, NULL, OPT_PRECISION}, {"quant", required_argument, NULL, OPT_QUANT},                  \
         {"buckets", required_argument, NULL, OPT_BUCKETS}
 
@@ -48,7 +48,7 @@ enum {
     "  --engine NAME       pjrt (default) or iree\n"                                                                          \
     "  --device NAME       cpu (default), cuda, rocm, tpu, oneapi, metal; iree: local-task (default), local-sync, cuda, hip\n" \
     "  --plugin FILE       PJRT plugin; default: found in the Python environment\n"                                           \
-    "  --rocm-target GFX   iree on hip: the one gfx target\n"                                                                 \
+    "  --gpu-target NAME   iree on cuda or hip: the one architecture (sm_80, gfx942); also --rocm-target\n"                   \
     "  --precision NAME    contract float: f32, f16 or bf16; default: f16 on a GPU, f32 on a CPU\n"                           \
     "  --quant NAME        contract float: dense (default) or packed\n"                                                       \
     "  --buckets LIST      cache capacities that modules are compiled for; default: 256,1024,4096,...\n"

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "xla/iree.h"
 #include "xla/pjrt.h"
 
 ls_code ls_backend_xla_engine(ls_engine **out, const ls_model_options *o, ls_error *e) {
@@ -11,6 +12,11 @@ ls_code ls_backend_xla_engine(ls_engine **out, const ls_model_options *o, ls_err
     if (!strcmp(engine, "pjrt")) {
         ls_pjrt_options p = {.plugin = o->plugin, .device = o->device};
         return ls_pjrt_open(out, &p, e);
+    }
+    if (!strcmp(engine, "iree")) {
+        if (o->plugin) LS_FAIL(e, LS_INVALID_ARGUMENT, "a PJRT plugin was given with engine iree; leave one of them out");
+        ls_iree_options i = {.device = o->device, .target = o->gpu_target};
+        return ls_iree_open(out, &i, e);
     }
     LS_FAIL(e, LS_INVALID_ARGUMENT, "engine \"%.80s\" is unknown; use pjrt or iree", engine);
 }

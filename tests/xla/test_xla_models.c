@@ -8,7 +8,9 @@
 #include <time.h>
 
 #include "fixture_models.h"
+#include "iree_python_engine.h"
 #include "xla/executor.h"
+#include "xla/iree.h"
 #include "xla/pjrt.h"
 
 static const char *plugin, *only, *contract_name;
@@ -82,12 +84,18 @@ static void compare_fixture(ls_engine *engine, const char *name, ls_contract con
     fixture_close(&f);
 }
 
+static ls_code open_engine(ls_engine **out, ls_error *e) {
+    if (plugin && !strcmp(plugin, "iree")) return iree_python_engine_open(out, &(ls_iree_options){.device = "local-task"}, LS_IREE_SCRIPT, e);
+    if (plugin && !strcmp(plugin, "iree-linked")) return ls_iree_open(out, NULL, e);
+    return ls_pjrt_open(out, &(ls_pjrt_options){.plugin = plugin}, e);
+}
+
 static void all_fixtures(void **state) {
     (void)state;
     char names[FIXTURE_MAX][128];
     ls_engine *engine;
     ls_error e = {0};
-    assert_ok(ls_pjrt_open(&engine, &(ls_pjrt_options){.plugin = plugin}, &e));
+    assert_ok(open_engine(&engine, &e));
     int n = fixture_names(names);
     for (int i = 0; i < n; i++)
         for (int c = 0; c < LS_CONTRACT_COUNT; c++) {

@@ -17,12 +17,12 @@ typedef struct setup {
 static setup setup_of(const ls_lower *l, const ls_node *n) {
     bool wide = n->contract == LS_CONTRACT_EXACT24;
     setup s = {.b = l->sequences, .t = l->rows, .k = n->kv_heads, .group = n->heads / n->kv_heads, .c = l->keys, .d = n->head_dim,
-               .p = wide ? LS_EXACT_ATTN_P24 : LS_EXACT_P16, .f = wide ? 28 : 16, .pb = wide ? 23 : 15, .g = wide ? -7 : 8,
-               .limit = wide ? 0x1p58f : 0x1p30f, .wide = wide};
+               .p = wide ? LS_EXACT_ATTN_P24 : LS_EXACT_P16, .f = wide ? 28 : 16,
+               .pb = wide ? LS_EXACT_WEIGHT_BITS24 : LS_EXACT_WEIGHT_BITS16, .g = wide ? LS_EXACT_SUM_SHIFT24 : LS_EXACT_SUM_SHIFT16, .limit = wide ? 0x1p58f : 0x1p30f, .wide = wide};
     s.q = s.t * s.group;
     s.r = s.c / LS_EXACT_KEY_RANGE;
     s.bound = (int64_t)127 << (s.p - 6);
-    int shift = ls_ceil_log2((uint64_t)s.d) + 2 * (s.p + 1) - 30;
+    int shift = ls_ceil_log2((uint64_t)s.d) + 2 * (s.p + 1) - (wide ? LS_EXACT_SCORE_BITS24 : LS_EXACT_SCORE_BITS16);
     s.shift = shift > 0 ? shift : 0;
     s.factor = ls_exact_score_factor(n->scale, n->limit) * ls_pow2(s.f);
     if (n->limit != 0) s.cap_factor = ls_exact_softcap_factor(n->scale, n->limit);
@@ -123,7 +123,7 @@ static ls_val mix(ls_lower *l, const setup *s, ls_val w, ls_val v) {
     ls_mlir *m = &l->m;
     ls_dot_plan plan = ls_plan_dot(l->o->carrier, ((int64_t)1 << s->pb) - 1, s->bound, LS_EXACT_KEY_RANGE);
     ls_val a[LS_MAX_DIGITS], b[LS_MAX_DIGITS];
-    ls_m_digits(m, ls_m_convert(m, w, LS_DT_F32), plan.a, plan.dtype, a);
+    ls_m_digits(m, w, plan.a, plan.dtype, a);
     ls_m_digits(m, LS_RESHAPE(m, v, s->b, s->r, LS_EXACT_KEY_RANGE, s->k, s->d), plan.b, plan.dtype, b);
     return ls_m_dot_digits(m, &plan, a, b, 3, batch_w, batch_v, 4, 2, 0x1p62);
 }

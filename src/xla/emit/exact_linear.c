@@ -57,7 +57,7 @@ static ls_emit_weight weight(const shape *s, ls_weight_role role, const ls_param
                             .digits = s->plan.b.n, .digit_bits = s->plan.b.bits, .group = s->f.group, .sub = s->sub};
 }
 
-/* a [T, E, blocks] -> [E, G, T, 1]-shaped drops, or any per-block value per group: i32 [E, G, T]. */
+/* A value of each block, a [T, E, blocks], for each group: [E, G, T]. */
 static ls_val per_group(ls_lower *l, const shape *s, ls_val a) {
     int64_t split = s->groups / s->blocks;
     a = LS_BROADCAST(&l->m, a, LS_TYPE(a.t.dtype, s->t, s->e, s->blocks, split), 0, 1, 2);
@@ -101,18 +101,19 @@ static ls_val align(ls_lower *l, ls_val v, ls_val drop) {
     return ls_m_select(m, far, ls_m_int(m, y.t, 0), y);
 }
 
-/* Sum of all groups before the last conversion: i64 [E, T, N]. q f32 [T, E, K'] mantissas, drop i32 [E, G, T]. */
+/* Sum of all groups before the last conversion: i64 [E, T, N]. q f32 [T, E, K'] mantissas, drop i32 [T, E, blocks]. A value is
+ * converted before its shape changes: IREE 3.13 fails on the other order. */
 static ls_val total(ls_lower *l, const shape *s, ls_val q, ls_val drop, const ls_param *w, int n_params) {
     ls_mlir *m = &l->m;
     ls_tensor_type full = LS_TYPE(LS_DT_I32, s->e, s->groups, s->t, s->n), st = LS_TYPE(LS_DT_I32, s->e, s->groups, s->n);
     ls_val sums = LS_RESHAPE(m, group_sums(l, s, q, w, n_params), s->e, s->groups, s->t, s->n);
-    ls_val wide_drop = ls_m_convert(m, LS_BROADCAST(m, drop, full, 0, 1, 2), sums.t.dtype);
+    ls_val wide_drop = LS_BROADCAST(m, per_group(l, s, ls_m_convert(m, drop, sums.t.dtype)), full, 0, 1, 2);
     ls_val a = align(l, ls_m_rshift_by(m, sums, s->f.c), wide_drop);
     ls_val acc = scaled_sum(l, s, a, ls_lower_weight(l, weight(s, LS_W_SCALES, w, n_params, st)));
     if (!s->f.has_min) return acc;
     ls_val x = ls_m_convert(m, LS_RESHAPE(m, q, s->t, s->e, s->groups, (int64_t)s->f.group), LS_DT_I32);
-    x = LS_TRANSPOSE(m, ls_m_reduce(m, "add", x, 3), 1, 2, 0);
-    ls_val accx = scaled_sum(l, s, align(l, x, drop), ls_lower_weight(l, weight(s, LS_W_MINS, w, n_params, st)));
+    x = LS_TRANSPOSE(m, ls_m_convert(m, ls_m_reduce(m, "add", x, 3), LS_DT_I64), 1, 2, 0);
+    ls_val accx = scaled_sum(l, s, align(l, x, per_group(l, s, ls_m_convert(m, drop, LS_DT_I64))), ls_lower_weight(l, weight(s, LS_W_MINS, w, n_params, st)));
     return ls_m_binary(m, "add", acc, ls_m_rshift_by(m, accx, s->f.c));
 }
 
@@ -124,7 +125,7 @@ ls_val ls_lower_exact_product(ls_lower *l, ls_val x, const ls_param *w, int n_pa
     x = LS_RESHAPE(m, x, s.t, s.e, s.blocks, LS_EXACT_BLOCK);
     ls_val e = ls_m_block_exponent(m, x), q = ls_m_mantissa(m, x, e, s.f.p);
     ls_val top = ls_m_reduce(m, "maximum", e, 2); /* [T, E] */
-    ls_val drop = per_group(l, &s, ls_m_binary(m, "subtract", ls_m_along_last(m, top, e.t), e));
+    ls_val drop = ls_m_binary(m, "subtract", ls_m_along_last(m, top, e.t), e);
     ls_val v = ls_m_convert(m, total(l, &s, LS_RESHAPE(m, q, s.t, s.e, s.blocks * LS_EXACT_BLOCK), drop, w, n_params), LS_DT_F32);
     ls_val r = ls_lower_weight(l, weight(&s, LS_W_POWERS, w, n_params, LS_TYPE(LS_DT_F32, s.e, s.n)));
     v = ls_m_binary(m, "multiply", v, LS_BROADCAST(m, r, v.t, 0, 2));

@@ -40,10 +40,10 @@ void ls_lower_cache(ls_lower *l, const ls_node *n, ls_val *k, ls_val *v);
 
 /* ---- Exact contracts ------------------------------------------------------------------------------------------------ */
 
-/* Digits that carry a product of integers: v = sum of digit[i] * 2^(i * bits), |digit[i]| <= largest. */
+/* Digits that carry a product of integers: v = sum of digit[i] * 2^(i * bits), |digit[i]| <= largest, the last one <= top. */
 typedef struct ls_digits {
     int n, bits;
-    int64_t largest;
+    int64_t largest, top;
 } ls_digits;
 
 /* How one sum of |width| products |a| <= bound_a, |b| <= bound_b is carried. */
@@ -54,7 +54,7 @@ typedef struct ls_dot_plan {
 } ls_dot_plan;
 ls_dot_plan ls_plan_dot(ls_carrier carrier, int64_t bound_a, int64_t bound_b, int64_t width);
 
-/* Digits of whole numbers in f32: out [d.n]. */
+/* Digits of whole numbers, f32 or i64: out [d.n] of |dtype|. */
 void ls_m_digits(ls_mlir *m, ls_val v, ls_digits d, ls_dtype dtype, ls_val *out);
 enum { LS_MAX_DIGITS = 8 };
 
