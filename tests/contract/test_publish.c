@@ -260,16 +260,18 @@ static void publish_when_told(void) {
     _exit(rc ? 8 : a.reused ? 2 : 3);
 }
 
-/* Of several processes that want one artifact at once, one makes it and the others reuse it. */
-static void test_concurrent_processes(void **state) {
-    (void)state;
+/* Of several processes that want one artifact at once, one makes it and the others reuse it. With |stale| they find the lock of a
+ * process that is gone, which all of them may take over. */
+static void compete(bool stale) {
     pid_t pid[PROCESSES];
+    size_t before = productions();
     assert_int_equal(pipe(begin_pipe), 0);
     for (int i = 0; i < PROCESSES; i++) {
         pid[i] = fork();
         assert_true(pid[i] >= 0);
         if (!pid[i]) publish_when_told();
     }
+    if (stale) put(lock_path, "pid=2147483647;nonce=0");
     assert_int_equal(write(begin_pipe[1], "aaaaaaaaaa", PROCESSES), PROCESSES);
     int made = 0, reused = 0;
     for (int i = 0; i < PROCESSES; i++) {
@@ -283,8 +285,17 @@ static void test_concurrent_processes(void **state) {
     close(begin_pipe[1]);
     assert_int_equal(made, 1);
     assert_int_equal(reused, PROCESSES - 1);
-    assert_int_equal(productions(), 1);
+    assert_int_equal(productions(), before + 1);
     assert_int_equal(files(false), 2);
+}
+
+static void test_concurrent_processes(void **state) {
+    (void)state;
+    for (int round = 0; round < 8; round++) {
+        compete(round & 1);
+        unlink(manifest);
+        unlink(artifact);
+    }
 }
 
 static void test_lock(void **state) {
