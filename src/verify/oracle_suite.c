@@ -164,7 +164,8 @@ static ls_code fill_case(const ls_probe *p, ls_engine *x, ls_oracle_case *c, flo
     const ls_oracle_artifact artifact = {t->entry.data, t->config.data, t->contract.data, t->contract.len, t->module.data, t->module.len};
     LS_TRY(ls_oracle_fingerprint(&artifact, c, &x->identity, t->fingerprint, e));
     c->candidate.artifact_fingerprint = t->fingerprint;
-    c->candidate.precision = "tf32=off; contractions ask for precision HIGHEST";
+    bool tf32 = strstr(x->identity.flags, "tf32=on") != NULL;
+    c->candidate.precision = tf32 ? "tf32=on; contractions ask for precision HIGHEST" : "tf32=off; contractions ask for precision HIGHEST";
     c->candidate.status = LS_ALGORITHM_UNOBSERVED;
     LS_TRY(ls_arena_printf(a, &c->candidate.algorithm, e, "%s: the engine does not tell which kernel its compiler chose", algorithm));
     return fill_reference(p, &c->reference, a, e);
