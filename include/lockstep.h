@@ -104,11 +104,13 @@ typedef struct ls_model_options {
     const char *gpu_target; /* iree on cuda or hip: the one architecture, "sm_80", "gfx942" */
     const char *precision; /* float contract: "f32", "f16", "bf16" operands of products; NULL: f16 on a GPU, f32 on a CPU */
     const char *quant;     /* float contract: "dense" (NULL) or "packed": MLX weights stay packed on the device */
-    const char *buckets;   /* cache capacities, "256,1024,4096"; NULL: 256, 1024, 4096, ... up to the context */
+    const char *buckets;   /* cache capacities, "256,1024,4096"; the largest bounds the context. NULL: 256, 1024, 4096, ... up to the context */
+    bool allow_unqualified; /* open a family, contract and device that `lockstep qualify` has not passed (docs/qualification.md) */
 } ls_model_options;
 
 /* Opens a GGUF file, a safetensors file or a Hugging Face folder. |o| NULL: all defaults. A model serves one thread.
- * Errors: NOT_FOUND, INVALID_ARGUMENT, DATA_LOSS, UNIMPLEMENTED (architecture, format, backend), RESOURCE_EXHAUSTED. */
+ * Errors: NOT_FOUND, INVALID_ARGUMENT, DATA_LOSS, UNIMPLEMENTED (architecture, format, backend), RESOURCE_EXHAUSTED,
+ * FAILED_PRECONDITION (backend xla: not qualified). */
 ls_code ls_model_open(ls_model **out, const char *path, const ls_model_options *o, ls_error *e);
 void ls_model_destroy(ls_model *m); /* its sessions and text streams must be gone */
 
@@ -116,6 +118,9 @@ int ls_model_context(const ls_model *m);       /* positions of each slot; 0 with
 int64_t ls_model_vocab(const ls_model *m);     /* columns of the logits; 0 without a graph */
 const char *ls_model_contract(const ls_model *m);    /* "exact16"; static */
 const char *ls_model_fingerprint(const ls_model *m); /* SHA-256 (hex) of the graph's canonical text; "" without a graph */
+
+/* Why results of this model are not qualified: what to say with every reply. NULL when they are, and for native and reference. */
+const char *ls_model_unqualified(const ls_model *m);
 
 /* A JSON object that describes the model: architecture, parameters, formats, memory, contracts, unused tensors.
  * *json belongs to the caller (ls_buffer_free). FAILED_PRECONDITION without a graph. */

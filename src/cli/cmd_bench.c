@@ -61,6 +61,10 @@ static ls_code measure(const bench *b, ls_model *m, speed *prefill, speed *decod
     ls_session *s;
     LS_TRY(ls_session_create(&s, m, e));
     ls_code rc = run_requests(s, ls_model_vocab(m), 1, 1, 2, e); /* warm-up */
+    if (b->common.model.backend && !strcmp(b->common.model.backend, "xla")) {
+        if (!rc) rc = run_requests(s, ls_model_vocab(m), 1, (size_t)b->prompt, 1, e); /* compiling what is measured */
+        if (!rc) rc = run_requests(s, ls_model_vocab(m), b->batch, 1, b->tokens + 1, e);
+    }
     for (int i = 0; !rc && i < b->repeats; i++) {
         ls_timings before = ls_session_timings(s);
         rc = run_requests(s, ls_model_vocab(m), 1, (size_t)b->prompt, 1, e);
@@ -74,19 +78,36 @@ static ls_code measure(const bench *b, ls_model *m, speed *prefill, speed *decod
     return rc;
 }
 
+/* How the device compiler took it: |xla| of the description. */
+static void print_compiling(const json_t *xla) {
+    const json_t *c = json_object_get(xla, "compiling");
+    printf("compile  %.2f s for %lld programs, %lld from the cache\n", json_real_value(json_object_get(c, "seconds")), (long long)json_integer_value(json_object_get(c, "programs")),
+           (long long)json_integer_value(json_object_get(c, "cache_hits")));
+    printf("engine   %s\n", json_string_value(json_object_get(json_object_get(xla, "engine"), "identity")));
+    if (json_is_false(json_object_get(xla, "qualified"))) printf("unqualified: %s\n", json_string_value(json_object_get(xla, "qualification")));
+}
+
+static int print_text(const bench *b, const ls_model *m, speed prefill, speed decode) {
+    json_t *xla = cli_describe_xla(m);
+    printf("model    %s, %s\n", b->model_name, ls_model_contract(m));
+    printf("prefill  %d tokens: best %.1f tokens/s, mean %.1f\n", b->prompt, prefill.best, prefill.sum / b->repeats);
+    printf("decode   %d tokens x %d: best %.1f tokens/s, mean %.1f\n", b->tokens, b->batch, decode.best, decode.sum / b->repeats);
+    if (xla) print_compiling(xla);
+    json_decref(xla);
+    return CLI_OK;
+}
+
 static int report(const bench *b, const ls_model *m, speed prefill, speed decode) {
-    if (!b->json) {
-        printf("model    %s, %s\n", b->model_name, ls_model_contract(m));
-        printf("prefill  %d tokens: best %.1f tokens/s, mean %.1f\n", b->prompt, prefill.best, prefill.sum / b->repeats);
-        printf("decode   %d tokens x %d: best %.1f tokens/s, mean %.1f\n", b->tokens, b->batch, decode.best, decode.sum / b->repeats);
-        return CLI_OK;
-    }
-    return cli_print_json(json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:f, s:f, s:f, s:f}", "model", b->model_name, "contract", ls_model_contract(m),
-                                    "backend", b->common.model.backend ? b->common.model.backend : "native", "level",
-                                    b->common.model.level ? b->common.model.level : ls_machine_level(), "compiler", LS_BUILD_COMPILER, "threads",
-                                    b->common.model.threads, "prompt", b->prompt, "tokens", b->tokens, "batch", b->batch, "repeats", b->repeats,
-                                    "prefill_tokens_per_second_best", prefill.best, "prefill_tokens_per_second_mean", prefill.sum / b->repeats,
-                                    "decode_tokens_per_second_best", decode.best, "decode_tokens_per_second_mean", decode.sum / b->repeats));
+    const char *backend = b->common.model.backend ? b->common.model.backend : "native";
+    if (!b->json) return print_text(b, m, prefill, decode);
+    json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:f, s:f, s:f, s:f}", "model", b->model_name, "contract", ls_model_contract(m), "backend", backend, "compiler",
+                          LS_BUILD_COMPILER, "threads", b->common.model.threads, "prompt", b->prompt, "tokens", b->tokens, "batch", b->batch, "repeats", b->repeats,
+                          "prefill_tokens_per_second_best", prefill.best, "prefill_tokens_per_second_mean", prefill.sum / b->repeats, "decode_tokens_per_second_best", decode.best,
+                          "decode_tokens_per_second_mean", decode.sum / b->repeats);
+    json_t *xla = cli_describe_xla(m);
+    if (xla) json_object_set_new(o, "xla", xla);
+    else json_object_set_new(o, "level", json_string(b->common.model.level ? b->common.model.level : ls_machine_level()));
+    return cli_print_json(o);
 }
 
 /* 0 to go on, otherwise the exit code + 1. */
@@ -97,8 +118,8 @@ static int parse(bench *b, int argc, char **argv) {
         bool ok = true;
         if (taken < 0) return CLI_USAGE + 1;
         if (taken) continue;
-        if (opt == 'h') return (fputs(help, stdout) < 0) + 1;
-        if (opt == OPT_JSON) b->json = true;
+        if (opt == 'h') b->common.help = true;
+        else if (opt == OPT_JSON) b->json = true;
         else if (opt == 'p') ok = cli_int("bench", "-p", optarg, 1, LS_MAX_CONTEXT - 1, &b->prompt);
         else if (opt == 'n') ok = cli_int("bench", "-n", optarg, 1, LS_MAX_CONTEXT - 2, &b->tokens);
         else if (opt == 'r') ok = cli_int("bench", "-r", optarg, 1, MAX_REPEATS, &b->repeats);
@@ -106,9 +127,10 @@ static int parse(bench *b, int argc, char **argv) {
         else return cli_usage("bench", "unknown option") + 1;
         if (!ok) return CLI_USAGE + 1;
     }
+    if (b->common.help) return cli_options_help(&b->common, help) + 1;
     if (argc - optind != 1) return cli_usage("bench", "give one model") + 1;
     b->model_name = argv[optind];
-    return 0;
+    return cli_options_finish(&b->common) ? 0 : CLI_USAGE + 1;
 }
 
 int cli_bench(int argc, char **argv) {

@@ -21,7 +21,8 @@ static const char help[] =
     "  --stop TEXT         end before this text; repeatable\n"
     "  --ignore-eos        go on after end-of-sequence tokens\n"
     "  --json              print one JSON object: prompt_ids, output_ids, text, finish_reason, logits_sha256 (over the\n"
-    "                      f32 little-endian logits of every step), timings, contract, fingerprint\n"
+    "                      f32 little-endian logits of every step), timings, contract, fingerprint; on backend xla also\n"
+    "                      qualified and xla (engine, precision, compiling)\n"
     "  --help              this text\n" CLI_SAMPLING_HELP
     "\nExample: lockstep generate ./model.gguf -p \"Once upon a time\" -n 64 --json\n";
 
@@ -57,9 +58,13 @@ static int print_report(const generate *g, const ls_model *m, ls_session *s, con
                                 "decode_tokens_per_second", per_second(t.decode_tokens, t.decode_ns));
     json_t *contract = json_pack("{s:s, s:i}", "name", ls_model_contract(m), "version", (int)LS_CONTRACT_VERSION);
     json_t *text = has_text ? json_stringn(a->text.data, a->text.len) : NULL;
-    return cli_print_json(json_pack("{s:s, s:o, s:o, s:o, s:s, s:s, s:o, s:o, s:s}", "model", g->model_name, "prompt_ids", id_array(prompt, n_prompt), "output_ids",
+    json_t *xla = cli_describe_xla(m);
+    json_t *report = json_pack("{s:s, s:o, s:o, s:o, s:s, s:s, s:o, s:o, s:s}", "model", g->model_name, "prompt_ids", id_array(prompt, n_prompt), "output_ids",
                                     id_array(a->ids, a->n), "text", text ? text : json_null(), "finish_reason", a->finish ? a->finish : "error",
-                                    "logits_sha256", a->logits_sha256, "timings", timings, "contract", contract, "fingerprint", ls_model_fingerprint(m)));
+                                    "logits_sha256", a->logits_sha256, "timings", timings, "contract", contract, "fingerprint", ls_model_fingerprint(m));
+    if (xla) json_object_set_new(report, "qualified", json_boolean(!ls_model_unqualified(m)));
+    if (xla) json_object_set_new(report, "xla", xla);
+    return cli_print_json(report);
 }
 
 static ls_code read_prompt(const generate *g, const ls_model *m, int32_t **ids, size_t *n, ls_error *e) {
@@ -78,6 +83,7 @@ static ls_code open_text(const generate *g, const ls_model *m, ls_text **text, l
 
 static int finish_output(const generate *g, const ls_model *m, ls_session *s, const int32_t *prompt, size_t n_prompt, const answer *a, bool has_text) {
     int code = CLI_OK;
+    cli_say_unqualified(m);
     if (g->json) code = print_report(g, m, s, prompt, n_prompt, a, has_text);
     else if (has_text) putchar('\n');
     else for (size_t i = 0; i < a->n; i++) printf("%d%c", (int)a->ids[i], i + 1 < a->n ? ',' : '\n');
@@ -113,8 +119,8 @@ static int parse(generate *g, int argc, char **argv) {
         int taken = cli_options_take(&g->common, opt, optarg);
         if (taken < 0) return CLI_USAGE + 1;
         if (taken) continue;
-        if (opt == 'h') return (fputs(help, stdout) < 0) + 1;
-        if (opt == 'p') g->prompt = optarg;
+        if (opt == 'h') g->common.help = true;
+        else if (opt == 'p') g->prompt = optarg;
         else if (opt == OPT_IDS) g->ids_text = optarg;
         else if (opt == OPT_JSON) g->json = true;
         else if (opt == OPT_IGNORE_EOS) g->ignore_eos = true;
@@ -123,11 +129,11 @@ static int parse(generate *g, int argc, char **argv) {
         else if (opt == OPT_STOP || opt == '?') return cli_usage("generate", "unknown option, or more than %d --stop", CLI_MAX_STOPS) + 1;
         else if (!cli_int("generate", "-n", optarg, -1, LS_MAX_CONTEXT, &g->max_new)) return CLI_USAGE + 1;
     }
+    if (g->common.help) return cli_options_help(&g->common, help) + 1;
     if (argc - optind != 1) return cli_usage("generate", "give one model") + 1;
     if (!g->max_new) return cli_usage("generate", "-n is 0; ask for at least one token") + 1;
     g->model_name = argv[optind];
-    cli_options_finish(&g->common);
-    return 0;
+    return cli_options_finish(&g->common) ? 0 : CLI_USAGE + 1;
 }
 
 int cli_generate(int argc, char **argv) {

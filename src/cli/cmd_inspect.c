@@ -42,6 +42,8 @@ static void print_text(json_t *o) {
     printf("contract       %s version %lld; also:", string(o, "contract"), integer(o, "contract_version"));
     json_array_foreach(json_object_get(o, "contracts"), i, v) if (strcmp(json_string_value(v), string(o, "contract"))) printf(" %s", json_string_value(v));
     printf("\nfingerprint    %s\n", string(o, "fingerprint"));
+    const json_t *xla = json_object_get(o, "xla");
+    if (xla) printf("engine         %s\nqualified      %s: %s\n", string(json_object_get(xla, "engine"), "identity"), json_is_true(json_object_get(xla, "qualified")) ? "yes" : "no", string(xla, "qualification"));
     v = json_object_get(o, "chat_template");
     printf("chat template  %s\n", json_is_true(v) ? "yes" : json_is_string(v) ? json_string_value(v) : "none");
     printf("unused tensors %lld", integer(o, "unused_tensors"));
@@ -59,12 +61,14 @@ int cli_inspect(int argc, char **argv) {
         int taken = cli_options_take(&common, opt, optarg);
         if (taken < 0) return CLI_USAGE;
         if (taken) continue;
-        if (opt == 'h') return fputs(help, stdout) < 0;
-        if (opt == OPT_JSON) json = true;
+        if (opt == 'h') common.help = true;
+        else if (opt == OPT_JSON) json = true;
         else if (opt == OPT_MEASURE) common.model.parts = LS_LOAD_ALL;
         else return cli_usage("inspect", "unknown option");
     }
+    if (common.help) return cli_options_help(&common, help);
     if (argc - optind != 1) return cli_usage("inspect", "give one model");
+    if (!cli_options_finish(&common)) return CLI_USAGE;
     ls_model *m;
     ls_error e = {0};
     char *text;

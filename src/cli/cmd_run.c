@@ -81,6 +81,7 @@ static ls_code reply(chat *c, bool *interrupted, ls_error *e) {
     LS_GOTO(answer_run(c->session, &r, text, stdout, &a, e));
     putchar('\n');
     fflush(stdout);
+    cli_say_unqualified(c->model);
     if (c->stats) print_stats(c, before, n, &a);
     *interrupted = a.interrupted;
     LS_GOTO(add_message(c, "assistant", a.text.data, a.text.len, e));
@@ -145,18 +146,18 @@ static int parse(chat *c, int argc, char **argv) {
         int taken = cli_options_take(&c->common, opt, optarg);
         if (taken < 0) return CLI_USAGE + 1;
         if (taken) continue;
-        if (opt == 'h') return (fputs(help, stdout) < 0) + 1;
-        if (opt == 'p') c->prompt = optarg;
+        if (opt == 'h') c->common.help = true;
+        else if (opt == 'p') c->prompt = optarg;
         else if (opt == OPT_SYSTEM) c->system = optarg;
         else if (opt == OPT_STATS) c->stats = true;
         else if (opt == OPT_STOP && c->n_stops < CLI_MAX_STOPS) c->stops[c->n_stops++] = optarg;
         else if (opt == OPT_STOP || opt == '?') return cli_usage("run", "unknown option, or more than %d --stop", CLI_MAX_STOPS) + 1;
         else if (!cli_int("run", "-n", optarg, -1, LS_MAX_CONTEXT, &c->max_new)) return CLI_USAGE + 1;
     }
+    if (c->common.help) return cli_options_help(&c->common, help) + 1;
     if (argc - optind != 1) return cli_usage("run", "give one model") + 1;
     c->model_name = argv[optind];
-    cli_options_finish(&c->common);
-    return 0;
+    return cli_options_finish(&c->common) ? 0 : CLI_USAGE + 1;
 }
 
 int cli_run(int argc, char **argv) {

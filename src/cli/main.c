@@ -1,4 +1,5 @@
 /* lockstep: the command line. Finds the command and hands over. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/build_info.h"
@@ -43,6 +44,7 @@ static int print_version(void) {
 
 int main(int argc, char **argv) {
     const char *name = argc > 1 ? argv[1] : "";
+    setenv("TF_CPP_MIN_LOG_LEVEL", "3", 0); /* PJRT plugins otherwise write notes to standard error */
     if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help")) return print_help(stdout);
     if (!strcmp(name, "--version") || !strcmp(name, "-V")) return print_version();
     for (int i = 0; i < N_COMMANDS; i++)

@@ -1,5 +1,8 @@
-/* Shared options, and opening the model they describe. */
+/* Shared options, their environment variables, and opening the model they describe. */
 #include "cli/options.h"
+
+#include <stdlib.h>
+#include <string.h>
 
 #include "cli/hub.h"
 
@@ -29,6 +32,7 @@ static int take_model(cli_options *o, int opt, const char *value) {
     case OPT_PRECISION: m->precision = value; return 1;
     case OPT_QUANT: m->quant = value; return 1;
     case OPT_BUCKETS: m->buckets = value; return 1;
+    case OPT_ALLOW_UNQUALIFIED: m->allow_unqualified = true; return 1;
     case OPT_THREADS: return cli_int(o->command, "--threads", value, 1, 1024, &m->threads) ? 1 : -1;
     case OPT_CTX_SIZE: return cli_int(o->command, "--ctx-size", value, 1, LS_MAX_CONTEXT, &m->context) ? 1 : -1;
     case OPT_CHUNK: return cli_int(o->command, "--chunk", value, 1, LS_MAX_CHUNK, &m->chunk) ? 1 : -1;
@@ -67,9 +71,103 @@ int cli_options_take(cli_options *o, int opt, const char *value) {
     return taken ? taken : take_sampling(o, opt, value);
 }
 
-void cli_options_finish(cli_options *o) {
+/* ---- Environment ---------------------------------------------------------------------------------------------------- */
+
+/* A variable and what it may hold; values without a list are checked where they are used. */
+typedef struct variable {
+    const char *name, **option;
+    const char *allowed; /* "a, b, c" or NULL */
+} variable;
+
+/* The value of a variable; NULL when it is unset or empty. */
+static const char *lookup(const char *name) {
+    const char *value = getenv(name);
+    return value && *value ? value : NULL;
+}
+
+static bool is_listed(const char *list, const char *value) {
+    size_t n = strlen(value);
+    for (const char *p = list; *p; p += strspn(p, ", ")) {
+        size_t len = strcspn(p, ", ");
+        if (len == n && !memcmp(p, value, n)) return true;
+        p += len;
+    }
+    return false;
+}
+
+static bool take_variables(const cli_options *o, const variable *v, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        const char *value = *v[i].option ? NULL : lookup(v[i].name);
+        if (!value) continue;
+        if (v[i].allowed && !is_listed(v[i].allowed, value)) {
+            cli_usage(o->command, "%s is \"%s\"; allowed are %s", v[i].name, value, v[i].allowed);
+            return false;
+        }
+        *v[i].option = value;
+    }
+    return true;
+}
+
+static bool is_bucket_list(const char *command, const char *name) {
+    const char *value = lookup(name);
+    if (!value || (strspn(value, "0123456789,") == strlen(value) && value[0] != ',')) return true;
+    cli_usage(command, "%s is \"%s\"; give ascending capacities such as 256,1024", name, value);
+    return false;
+}
+
+static bool take_xla_variables(cli_options *o) {
+    ls_model_options *m = &o->model;
+    const variable v[] = {{"LOCKSTEP_ENGINE", &m->engine, "pjrt, iree"}, {"LOCKSTEP_DEVICE", &m->device, "cpu, cuda, rocm, tpu, oneapi, metal, local-task, local-sync, hip"},
+                          {"LOCKSTEP_GPU_TARGET", &m->gpu_target, NULL}, {"LOCKSTEP_PRECISION", &m->precision, "f32, f16, bf16"},
+                          {"LOCKSTEP_QUANT", &m->quant, "dense, packed"}, {"LOCKSTEP_BUCKETS", &m->buckets, NULL}};
+    const char *allow = lookup("LOCKSTEP_ALLOW_UNQUALIFIED");
+    if (allow && strcmp(allow, "0") && strcmp(allow, "1")) {
+        cli_usage(o->command, "LOCKSTEP_ALLOW_UNQUALIFIED is \"%s\"; allowed are 0, 1", allow);
+        return false;
+    }
+    if (allow && *allow == '1') m->allow_unqualified = true;
+    if (!m->buckets && !is_bucket_list(o->command, "LOCKSTEP_BUCKETS")) return false;
+    return take_variables(o, v, sizeof v / sizeof *v);
+}
+
+/* Variables of backend xla count only there, so that setting them does not hinder another backend. */
+static bool take_environment(cli_options *o) {
+    ls_model_options *m = &o->model;
+    const variable v[] = {{"LOCKSTEP_CONTRACT", &m->contract, "exact16, exact24, float"}, {"LOCKSTEP_BACKEND", &m->backend, "native, reference, xla"}};
+    const char *context = m->context ? NULL : lookup("LOCKSTEP_CTX_SIZE");
+    if (context && !cli_int(o->command, "LOCKSTEP_CTX_SIZE", context, 1, LS_MAX_CONTEXT, &m->context)) return false;
+    if (!take_variables(o, v, sizeof v / sizeof *v)) return false;
+    return !m->backend || strcmp(m->backend, "xla") || take_xla_variables(o);
+}
+
+bool cli_options_finish(cli_options *o) {
     if (o->penalties_off) o->sampling.repetition_penalty = o->sampling.frequency_penalty = o->sampling.presence_penalty = 0;
     if (o->dry_off) o->sampling.dry_multiplier = 0;
+    return take_environment(o);
+}
+
+int cli_options_help(const cli_options *o, const char *help) {
+    const char *backend = o->model.backend ? o->model.backend : lookup("LOCKSTEP_BACKEND");
+    fputs(help, stdout);
+    if (backend && !strcmp(backend, "xla")) cli_list_backends(stdout);
+    return fflush(stdout) ? CLI_FAILED : CLI_OK;
+}
+
+/* ---- The model ------------------------------------------------------------------------------------------------------------ */
+
+void cli_say_unqualified(const ls_model *m) {
+    const char *why = ls_model_unqualified(m);
+    if (why) fprintf(stderr, "lockstep: unqualified: %s; lockstep qualify checks this family, contract and device\n", why);
+}
+
+json_t *cli_describe_xla(const ls_model *m) {
+    char *text;
+    json_t *all = NULL, *xla = NULL;
+    if (ls_model_describe(m, &text, NULL)) return NULL;
+    if (!ls_json_parse(&all, text, strlen(text), "description", NULL)) xla = json_incref(json_object_get(all, "xla"));
+    json_decref(all);
+    ls_buffer_free(text);
+    return xla;
 }
 
 bool cli_open(cli_options *o, const char *name, ls_model **out) {

@@ -8,7 +8,7 @@
 enum {
     OPT_FIRST = 256,
     OPT_CONTRACT, OPT_BACKEND, OPT_THREADS, OPT_CTX_SIZE, OPT_CHUNK, OPT_LEVEL, OPT_IMAGE, OPT_AUDIO,
-    OPT_ENGINE, OPT_DEVICE, OPT_PLUGIN, OPT_GPU_TARGET, OPT_PRECISION, OPT_QUANT, OPT_BUCKETS,
+    OPT_ENGINE, OPT_DEVICE, OPT_PLUGIN, OPT_GPU_TARGET, OPT_PRECISION, OPT_QUANT, OPT_BUCKETS, OPT_ALLOW_UNQUALIFIED,
     OPT_TEMP, OPT_TOP_K, OPT_TOP_P, OPT_MIN_P, OPT_SEED, OPT_REPEAT_PENALTY, OPT_FREQUENCY_PENALTY, OPT_PRESENCE_PENALTY, OPT_REPEAT_LAST_N,
     OPT_DRY_MULTIPLIER, OPT_DRY_BASE, OPT_DRY_ALLOWED_LENGTH, OPT_DRY_LAST_N,
     OPT_COMMAND /* first value a command may use for its own options */
@@ -22,7 +22,7 @@ enum {
         {"engine", required_argument, NULL, OPT_ENGINE}, {"device", required_argument, NULL, OPT_DEVICE},                      \
         {"plugin", required_argument, NULL, OPT_PLUGIN}, {"rocm-target", required_argument, NULL, OPT_GPU_TARGET}, {"gpu-target", required_argument, NULL, OPT_GPU_TARGET},\
         {"precision", required_argument, NULL, OPT_PRECISION}, {"quant", required_argument, NULL, OPT_QUANT},                  \
-        {"buckets", required_argument, NULL, OPT_BUCKETS}
+        {"buckets", required_argument, NULL, OPT_BUCKETS}, {"allow-unqualified", no_argument, NULL, OPT_ALLOW_UNQUALIFIED}
 
 #define CLI_SAMPLING_OPTIONS                                                                                                   \
     {"temp", required_argument, NULL, OPT_TEMP}, {"top-k", required_argument, NULL, OPT_TOP_K},                                \
@@ -44,14 +44,17 @@ enum {
     "  --ctx-size N        positions (prompt and answer); default: 4096 or what the model allows\n"                            \
     "  --chunk N           prompt rows per pass; default: 256. Does not change results\n"                                      \
     "  --level NAME        instruction-set level (c, avx2, avx512); default: best. Does not change results\n"                   \
-    "\nBackend xla (each also as LOCKSTEP_ENGINE, LOCKSTEP_DEVICE, ...; docs/xla.md):\n"                                     \
+    "\nBackend xla (docs/xla.md; --backend xla --help shows what this machine can run):\n"                                   \
     "  --engine NAME       pjrt (default) or iree\n"                                                                          \
     "  --device NAME       cpu (default), cuda, rocm, tpu, oneapi, metal; iree: local-task (default), local-sync, cuda, hip\n" \
     "  --plugin FILE       PJRT plugin; default: found in the Python environment\n"                                           \
     "  --gpu-target NAME   iree on cuda or hip: the one architecture (sm_80, gfx942); also --rocm-target\n"                   \
     "  --precision NAME    contract float: f32, f16 or bf16; default: f16 on a GPU, f32 on a CPU\n"                           \
     "  --quant NAME        contract float: dense (default) or packed\n"                                                       \
-    "  --buckets LIST      cache capacities that modules are compiled for; default: 256,1024,4096,...\n"
+    "  --buckets LIST      cache capacities that modules are compiled for; the largest bounds the context; default: 256,1024,...\n" \
+    "  --allow-unqualified run what lockstep qualify has not passed here; every reply then says so\n"                         \
+    "These options are also environment variables, which an option given overrides: LOCKSTEP_CONTRACT, _BACKEND, _CTX_SIZE,\n" \
+    "_ENGINE, _DEVICE, _GPU_TARGET, _PRECISION, _QUANT, _BUCKETS, _ALLOW_UNQUALIFIED (0 or 1), and LOCKSTEP_PJRT_PLUGIN.\n"
 
 #define CLI_SAMPLING_HELP                                                                                                      \
     "\nSampling (docs/sampling.md):\n"                                                                                         \
@@ -65,6 +68,7 @@ typedef struct cli_options {
     ls_model_options model;
     ls_sampling sampling;
     bool penalties_off, dry_off; /* a window of 0 was given */
+    bool help;                   /* --help was given */
 } cli_options;
 
 void cli_options_init(cli_options *o, const char *command);
@@ -72,8 +76,21 @@ void cli_options_init(cli_options *o, const char *command);
 /* Takes one option from getopt. 1: taken; 0: not a shared option; -1: bad value, the message is printed. */
 int cli_options_take(cli_options *o, int opt, const char *value);
 
-/* After all options: applies windows of 0. */
-void cli_options_finish(cli_options *o);
+/* After all options: applies windows of 0, and takes what no option gave from the environment. False after a message that names the
+ * variable. */
+bool cli_options_finish(cli_options *o);
+
+/* Prints a command's help, and with backend xla what this machine can run on it. Returns the exit code. */
+int cli_options_help(const cli_options *o, const char *help);
+
+/* For a model that is not qualified, says so on standard error; for every reply. */
+void cli_say_unqualified(const ls_model *m);
+
+/* The "xla" object of a model's description: engine, precision, qualification, compiling. NULL on another backend. */
+json_t *cli_describe_xla(const ls_model *m);
+
+/* backends.c: what can run backend xla here, and what is missing for the rest. */
+void cli_list_backends(FILE *out);
 
 /* Opens |name| (a path, or org/name from the cache) with a progress bar. Prints the failure and returns false. */
 bool cli_open(cli_options *o, const char *name, ls_model **out);

@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "session/backend_xla.h"
 #include "session/session.h"
 
 /* ---- End-of-sequence ids ------------------------------------------------------------------------------------------ */
@@ -58,6 +57,7 @@ static ls_code build_graph(ls_model *m, const ls_model_options *o, ls_error *e) 
     int64_t most = m->graph->max_context > 0 && m->graph->max_context < LS_MAX_CONTEXT ? m->graph->max_context : LS_MAX_CONTEXT;
     if (o->context > most) LS_FAIL(e, LS_INVALID_ARGUMENT, "context of %d positions; this model allows at most %lld", o->context, (long long)most);
     m->context = o->context ? o->context : most < LS_DEFAULT_CONTEXT ? (int)most : LS_DEFAULT_CONTEXT;
+    LS_TRY(ls_backend_xla_limit(o, &m->context, e));
     LS_TRY(ls_eos_ids(ls_checkpoint_generation_config(m->checkpoint), ls_checkpoint_config(m->checkpoint), m->tokenizer, m->eos, &m->n_eos, e));
     return ls_graph_fingerprint(m->graph, m->fingerprint, e);
 }
@@ -83,7 +83,7 @@ static ls_code create_executor(ls_model *m, const ls_model_options *o, ls_error 
     }
     if (!strcmp(name, "xla")) {
         m->backend = "xla";
-        return ls_backend_xla_open(&m->executor, &m->engine, m->graph, m->checkpoint, o, &x, e);
+        return ls_backend_xla_open(&m->executor, &m->xla, m->graph, m->checkpoint, o, &x, e);
     }
     LS_FAIL(e, LS_INVALID_ARGUMENT, "backend \"%s\" is unknown; use native, reference or xla", name);
 }
@@ -99,6 +99,7 @@ static ls_code check_options(const ls_model_options *o, ls_error *e) {
 static ls_code open_parts(ls_model *m, const char *path, const ls_model_options *o, ls_error *e) {
     LS_TRY(check_options(o, e));
     LS_TRY(ls_contract_parse(o->contract ? o->contract : "exact16", &m->contract, e));
+    LS_TRY(ls_backend_check_options(o, m->contract, e));
     m->slots = o->slots ? o->slots : 1;
     m->chunk = o->chunk ? o->chunk : LS_DEFAULT_CHUNK;
     if (o->parts == LS_LOAD_TOKENIZER && ls_is_folder(path)) {
@@ -132,7 +133,7 @@ ls_code ls_model_open(ls_model **out, const char *path, const ls_model_options *
 void ls_model_destroy(ls_model *m) {
     if (!m) return;
     if (m->executor) m->executor->destroy(m->executor);
-    if (m->engine) m->engine->ops->destroy(m->engine);
+    ls_backend_xla_deinit(&m->xla);
     ls_graph_destroy(m->graph);
     ls_chat_template_free(m->chat);
     ls_tokenizer_close(m->tokenizer);
@@ -146,6 +147,7 @@ int ls_model_context(const ls_model *m) { return m->context; }
 int64_t ls_model_vocab(const ls_model *m) { return m->graph ? m->graph->vocab : 0; }
 const char *ls_model_contract(const ls_model *m) { return ls_contract_name(m->contract); }
 const char *ls_model_fingerprint(const ls_model *m) { return m->fingerprint; }
+const char *ls_model_unqualified(const ls_model *m) { return m->xla.engine && !m->xla.qualified ? m->xla.why.data : NULL; }
 bool ls_model_has_chat_template(const ls_model *m) { return m->chat != NULL; }
 void ls_buffer_free(void *p) { ls_free(p); }
 

@@ -4,9 +4,9 @@
 
 #include "graph/executor.h"
 #include "models/model.h"
+#include "session/backend_xla.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
-#include "xla/engine.h"
 
 enum { LS_MAX_EOS = 64 };
 
@@ -20,7 +20,7 @@ struct ls_model {
     ls_error chat_error;        /* why |chat| is NULL although the checkpoint has a template */
     ls_graph *graph;
     ls_executor *executor;
-    ls_engine *engine;          /* backend xla: what the executor runs on */
+    ls_backend_xla xla;         /* backend xla: what the executor runs on */
     char fingerprint[65];
     int32_t eos[LS_MAX_EOS];
     size_t n_eos;

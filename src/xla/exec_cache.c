@@ -168,6 +168,14 @@ out:
     return rc;
 }
 
+ls_code ls_exec_cache_put(const ls_exec_cache *c, const char *name, const char *data, size_t len, ls_error *e) {
+    ls_str path = {0}, none = {0};
+    ls_code rc = ls_str_printf(&path, e, "%s/%s", c->folder, name);
+    if (!rc) rc = publish(path.data, &none, data, len, e);
+    ls_str_deinit(&path);
+    return rc;
+}
+
 /* ---- Hashes of files ------------------------------------------------------------------------------------------------ */
 
 static ls_code hash_file(const char *path, char hex[65], ls_error *e) {

@@ -33,6 +33,9 @@ ls_code ls_exec_cache_load(const ls_exec_cache *c, const ls_exec_key *k, ls_str 
 /* Writes or replaces an entry. */
 ls_code ls_exec_cache_store(const ls_exec_cache *c, const ls_exec_key *k, const void *payload, size_t bytes, ls_error *e);
 
+/* Writes or replaces the file |name| of the folder, by rename. */
+ls_code ls_exec_cache_put(const ls_exec_cache *c, const char *name, const char *data, size_t len, ls_error *e);
+
 /* SHA-256 of the file |path|, remembered by path, size, modification time and inode. |c| NULL: always computed. */
 ls_code ls_exec_cache_file_hash(const ls_exec_cache *c, const char *path, char hex[65], ls_error *e);
 
