@@ -5,6 +5,7 @@
 
 #include "contract/exact.h"
 #include "xla/emit/lower.h"
+#include "xla/emit/schedule.h"
 
 /* ---- Names -------------------------------------------------------------------------------------------------------------- */
 
@@ -107,14 +108,14 @@ static ls_code write_types(const results *r, ls_str *s, ls_error *e) {
     return LS_OK;
 }
 
-static ls_code write_module(ls_lower *l, const char *name, const results *r, const donation *d, int n_donations, ls_error *e) {
+static ls_code write_text(ls_lower *l, const char *name, const ls_str *body, const results *r, const donation *d, int n_donations, ls_error *e) {
     ls_str *s = &l->out->text;
     LS_TRY(ls_str_printf(s, e, "module @%s {\n  func.func public @main(", name));
     LS_TRY(write_arguments(l, d, n_donations, s, e));
     LS_TRY(ls_str_append(s, ") -> (", 6, e));
     LS_TRY(write_types(r, s, e));
     LS_TRY(ls_str_append(s, ") {\n", 4, e));
-    LS_TRY(ls_str_append(s, l->m.body.data, l->m.body.len, e));
+    if (body->len) LS_TRY(ls_str_append(s, body->data, body->len, e));
     LS_TRY(ls_str_append(s, "    return ", 11, e));
     for (size_t i = 0; i < r->n; i++) {
         char value[24];
@@ -124,6 +125,42 @@ static ls_code write_module(ls_lower *l, const char *name, const results *r, con
     LS_TRY(ls_str_append(s, " : ", 3, e));
     LS_TRY(write_types(r, s, e));
     return ls_str_append(s, "\n  }\n}\n", 7, e);
+}
+
+/* Nodes in the graph's order, then the results. */
+static ls_code roots_of(const ls_lower *l, const results *r, ls_val **root, size_t *n, ls_error *e) {
+    *n = l->g->n_nodes + r->n;
+    LS_TRY(ls_arena_alloc(l->out->arena, root, *n, sizeof **root, e));
+    memcpy(*root, l->value, l->g->n_nodes * sizeof **root);
+    memcpy(*root + l->g->n_nodes, r->v, r->n * sizeof **root);
+    return LS_OK;
+}
+
+/* Weights by first use in the text. */
+static ls_code order_weights(ls_emit_module *o, const ls_schedule *s, ls_error *e) {
+    ls_emit_weight *was;
+    LS_TRY(ls_arena_alloc(o->arena, &was, o->n_weights + 1, sizeof *was, e));
+    if (o->n_weights) memcpy(was, o->weight, o->n_weights * sizeof *was);
+    for (size_t i = 0; i < o->n_weights; i++)
+        if (s->weight[i] >= 0) o->weight[s->weight[i]] = was[i];
+    o->n_weights = (size_t)s->n_weights;
+    return LS_OK;
+}
+
+static ls_code write_module(ls_lower *l, const char *name, results *r, const donation *d, int n_donations, ls_error *e) {
+    ls_schedule s = {.n_results = 0};
+    ls_val *root;
+    size_t n_roots;
+    LS_TRY(roots_of(l, r, &root, &n_roots, e));
+    ls_code rc = ls_schedule_body(&s, l->out->arena, &l->m, l->out->n_weights, root, n_roots, e);
+    if (!rc) rc = order_weights(l->out, &s, e);
+    for (size_t i = 0; !rc && i < r->n; i++) {
+        if (r->v[i].kind == 'v') r->v[i].id = s.result[r->v[i].id];
+        if (r->v[i].kind == 'w') r->v[i].id = s.weight[r->v[i].id];
+    }
+    if (!rc) rc = write_text(l, name, &s.text, r, d, n_donations, e);
+    ls_str_deinit(&s.text);
+    return rc;
 }
 
 static ls_code keep_result_types(ls_emit_module *o, const results *r, ls_error *e) {
