@@ -16,6 +16,7 @@ static const cli_command commands[] = {
     {"verify", "compare two executors node by node", cli_verify},
     {"emit", "write a model as a StableHLO module", cli_emit},
     {"oracle", "check single operators of a device compiler or executor", cli_oracle},
+    {"qualify", "check a model on a device compiler, so that backend xla serves it", cli_qualify},
     {"list", "list the models in the cache", cli_list},
 #ifdef LS_HAVE_CURL
     {"pull", "download a model into the cache", cli_pull},

@@ -23,8 +23,8 @@ typedef enum ls_side_modules {
 } ls_side_modules;
 
 /* One side, from text: NAME[,OPTION=VALUE...], where NAME is native, reference, reference:f64, xla:pjrt, xla:iree or the path
- * of a .safetensors file. Executors have contract; native has level and threads; xla has device, plugin (a path), precision
- * (float contract: f32, f16, bf16) and modules (fused, nodes). */
+ * of a .safetensors file. Executors have contract; native has level and threads; xla has device, plugin (a path), target (iree on
+ * a GPU), precision and quant (float contract: f32, f16, bf16; dense, packed) and modules (fused, nodes). */
 typedef struct ls_side_spec {
     ls_side_kind kind;
     char name[LS_SIDE_BYTES]; /* "native", "xla:pjrt", or the path */
@@ -32,7 +32,8 @@ typedef struct ls_side_spec {
     ls_contract contract;
     char level[16];           /* "": the best */
     int threads;              /* 0: the command's */
-    char device[32], plugin[LS_SIDE_BYTES], precision[8]; /* "": the default */
+    char device[32], plugin[LS_SIDE_BYTES], target[32], precision[8]; /* "": the default */
+    bool packed;
     ls_side_modules modules;
 } ls_side_spec;
 

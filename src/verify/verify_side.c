@@ -57,13 +57,18 @@ static bool set_xla_option(ls_side_spec *s, const char *option) {
     ls_precision unused;
     if ((v = value_of(option, "device"))) return set_text(s->device, sizeof s->device, v);
     if ((v = value_of(option, "plugin"))) return set_text(s->plugin, sizeof s->plugin, v);
+    if ((v = value_of(option, "target"))) return set_text(s->target, sizeof s->target, v);
     if ((v = value_of(option, "modules"))) return set_modules(s, v);
+    if ((v = value_of(option, "quant"))) {
+        s->packed = !strcmp(v, "packed");
+        return s->packed || !strcmp(v, "dense");
+    }
     return (v = value_of(option, "precision")) && !ls_precision_parse(v, &unused, NULL) && set_text(s->precision, sizeof s->precision, v);
 }
 
 static ls_code set_option(ls_side_spec *s, const char *option, ls_error *e) {
     static const char *const allowed[] = {[LS_SIDE_NATIVE] = "contract=NAME, level=NAME or threads=N (1 to 1024)", [LS_SIDE_REFERENCE] = "contract=NAME",
-                                          [LS_SIDE_XLA] = "contract=NAME, device=NAME, plugin=PATH, precision=f32|f16|bf16 or modules=fused|nodes", [LS_SIDE_FILE] = "no option"};
+                                          [LS_SIDE_XLA] = "contract=NAME, device=NAME, plugin=PATH, target=NAME, precision=f32|f16|bf16, quant=dense|packed or modules=fused|nodes", [LS_SIDE_FILE] = "no option"};
     const char *v = value_of(option, "contract");
     if (v && s->kind != LS_SIDE_FILE) {
         s->has_contract = true;

@@ -11,7 +11,7 @@ static const char *or_null(const char *text) { return *text ? text : NULL; }
 ls_code ls_side_open_engine(ls_side *s, ls_error *e) {
     const ls_side_spec *spec = s->spec;
     if (!strcmp(spec->name, "xla:pjrt")) return ls_pjrt_open(&s->engine, &(ls_pjrt_options){.plugin = or_null(spec->plugin), .device = or_null(spec->device)}, e);
-    return ls_iree_open(&s->engine, &(ls_iree_options){.device = or_null(spec->device), .compiler = or_null(spec->plugin)}, e);
+    return ls_iree_open(&s->engine, &(ls_iree_options){.device = or_null(spec->device), .target = or_null(spec->target), .compiler = or_null(spec->plugin)}, e);
 }
 
 /* Fused modules show what serving computes, so they are what a plain comparison judges. */
@@ -21,7 +21,7 @@ static bool is_fused(const ls_side *s) {
 }
 
 ls_code ls_side_xla_executor(const ls_side *s, ls_executor **x, const ls_graph *g, const ls_executor_options *o, ls_error *e) {
-    ls_xla_options xo = {.precision = LS_PRECISION_F32, .observe_fused = is_fused(s)};
+    ls_xla_options xo = {.precision = LS_PRECISION_F32, .packed = s->spec->packed, .observe_fused = is_fused(s)};
     if (xo.observe_fused && (s->fed || s->fault))
         LS_FAIL(e, LS_INVALID_ARGUMENT, "modules=fused shows values but takes none; leave it out with --same-input and --negative");
     if (s->spec->precision[0]) LS_TRY(ls_precision_parse(s->spec->precision, &xo.precision, e));
@@ -30,6 +30,7 @@ ls_code ls_side_xla_executor(const ls_side *s, ls_executor **x, const ls_graph *
 
 ls_code ls_side_identify_engine(const ls_side *s, ls_str *detail, ls_error *e) {
     LS_TRY(ls_str_printf(detail, e, ", %s modules, ", is_fused(s) ? "fused" : "single-node"));
-    if (s->contract == LS_CONTRACT_FLOAT) LS_TRY(ls_str_printf(detail, e, "precision %s, ", s->spec->precision[0] ? s->spec->precision : "f32"));
+    if (s->contract == LS_CONTRACT_FLOAT)
+        LS_TRY(ls_str_printf(detail, e, "precision %s, %s weights, ", s->spec->precision[0] ? s->spec->precision : "f32", s->spec->packed ? "packed" : "dense"));
     return ls_engine_identity_text(&s->engine->identity, detail, e);
 }
