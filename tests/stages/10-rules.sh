@@ -20,7 +20,7 @@ allowed() { # folder: prints the folders it may include
         text) echo base text ;;
         reference) echo base contract weights graph reference ;;
         native) echo base contract weights graph reference native ;;
-        session) echo base contract weights graph models text native session ;;
+        session) echo base contract weights graph models text native xla session ;;
         cli) echo base contract graph weights models text native xla session verify cli ;;
         *) echo "${layers[@]}" ;;
     esac

@@ -1,11 +1,13 @@
-/* Every fixture through the XLA backend on a real engine: logits of the whole prompt and of 64 decode steps equal the native
- * executor's bit for bit under the exact contracts; ragged batches and chunks too; transformers' tokens under float.
+/* Every fixture through the XLA backend on a real engine: under the exact contracts the logits of the whole prompt and of 64
+ * decode steps equal the native executor's bit for bit, for one sequence and for ragged batches; under float the tokens are
+ * those of transformers and every node, given the reference's inputs, stays within its bound.
  *
- *   test_xla_models [ENGINE [FIXTURE [CONTRACT]]]     ENGINE: a plugin file, or "iree"; FIXTURE: part of a name */
+ *   test_xla_models ENGINE [single|ragged|float ...] [=FIXTURE]
+ *
+ * ENGINE: a PJRT plugin file, "iree" (compiled here, run by the wheel's Python runtime) or "iree-linked". */
 #include "test.h"
 
 #include <stdlib.h>
-#include <time.h>
 
 #include "fixture_models.h"
 #include "iree_python_engine.h"
@@ -13,103 +15,189 @@
 #include "xla/iree.h"
 #include "xla/pjrt.h"
 
-static const char *plugin, *only, *contract_name;
+enum { STEPS = 64, SLOTS = 4 };
 
-static double seconds(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-typedef struct run {
-    float *logits; /* [n_prompt + 64, vocab] */
-    int32_t ids[65];
-} run;
-
-static size_t differing(const float *a, const float *b, size_t n, size_t *first) {
-    size_t count = 0;
-    for (size_t i = 0; i < n; i++)
-        if (memcmp(a + i, b + i, sizeof *a)) {
-            if (!count) *first = i;
-            count++;
-        }
-    return count;
-}
-
-/* The prompt in chunks, then |steps| greedy steps whose logits are kept. */
-static ls_code complete(ls_executor *x, const fixture *f, int chunk, int steps, const int32_t *forced, run *r, ls_error *e) {
-    size_t v = (size_t)f->vocab;
-    LS_TRY(ls_calloc(&r->logits, (size_t)(f->n_prompt + steps) * v, sizeof(float), "logits", e));
-    LS_TRY(fixture_prefill(x, f->prompt, f->n_prompt, 0, chunk, f->vocab, r->logits, e));
-    const float *last = r->logits + (size_t)(f->n_prompt - 1) * v;
-    for (int i = 0; i < steps; i++) {
-        int32_t best = 0, slot = 0, row = 0;
-        for (int k = 1; k < f->vocab; k++)
-            if (last[k] > last[best]) best = k;
-        r->ids[i] = best;
-        if (forced) best = forced[i];
-        ls_batch b = {.n_rows = 1, .token = &best, .slot = &slot, .n_out = 1, .out_row = &row};
-        last = r->logits + (size_t)(f->n_prompt + i) * v;
-        LS_TRY(x->forward(x, &b, (float *)(uintptr_t)last, e));
-    }
-    return LS_OK;
-}
-
-static void compare_fixture(ls_engine *engine, const char *name, ls_contract contract) {
-    fixture f;
-    ls_error e = {0};
-    ls_executor *native = NULL, *xla = NULL;
-    run a = {0}, b = {0};
-    assert_ok(fixture_open(&f, name, contract, &e));
-    ls_executor_options o = {.max_seqs = 1, .context = f.n_prompt + 65, .max_rows = f.n_prompt, .threads = 1};
-    double t0 = seconds();
-    assert_ok(ls_xla_create(&xla, f.graph, f.checkpoint, engine, NULL, &o, &e));
-    if (contract == LS_CONTRACT_FLOAT) assert_ok(ls_reference_create(&native, f.graph, &o, &e));
-    else assert_ok(ls_native_create(&native, f.graph, f.checkpoint, &o, &e));
-    assert_ok(complete(native, &f, f.n_prompt, 64, NULL, &a, &e));
-    assert_ok(complete(xla, &f, f.n_prompt, 64, a.ids, &b, &e));
-    ls_xla_stats s = ls_xla_executor_stats(xla);
-    size_t first = 0, n = (size_t)(f.n_prompt + 64) * (size_t)f.vocab, bad = differing(a.logits, b.logits, n, &first);
-    printf("%-28s %-8s %zu of %zu differ; %d programs, compiled %.1f s, all %.1f s\n", name, ls_contract_name(contract), bad, n, s.programs, s.compile_seconds, seconds() - t0);
-    fflush(stdout);
-    if (contract != LS_CONTRACT_FLOAT && bad)
-        fail_msg("%s %s: first at row %zu column %zu: native %.9g, xla %.9g", name, ls_contract_name(contract), first / (size_t)f.vocab, first % (size_t)f.vocab, a.logits[first],
-                 b.logits[first]);
-    for (int i = 0; contract == LS_CONTRACT_FLOAT && i < 64; i++)
-        if (b.ids[i] != f.greedy[i]) fail_msg("%s float: token %d is %d, transformers %d", name, i, b.ids[i], f.greedy[i]);
-    ls_free(a.logits);
-    ls_free(b.logits);
-    xla->destroy(xla);
-    native->destroy(native);
-    fixture_close(&f);
-}
+static const char *engine_name, *only;
+static ls_engine *engine;
 
 static ls_code open_engine(ls_engine **out, ls_error *e) {
-    if (plugin && !strcmp(plugin, "iree")) return iree_python_engine_open(out, &(ls_iree_options){.device = "local-task"}, LS_IREE_SCRIPT, e);
-    if (plugin && !strcmp(plugin, "iree-linked")) return ls_iree_open(out, NULL, e);
-    return ls_pjrt_open(out, &(ls_pjrt_options){.plugin = plugin}, e);
+    if (!strcmp(engine_name, "iree")) return iree_python_engine_open(out, &(ls_iree_options){.device = "local-task"}, LS_IREE_SCRIPT, e);
+    if (!strcmp(engine_name, "iree-linked")) return ls_iree_open(out, NULL, e);
+    return ls_pjrt_open(out, &(ls_pjrt_options){.plugin = engine_name}, e);
 }
 
-static void all_fixtures(void **state) {
-    (void)state;
-    char names[FIXTURE_MAX][128];
-    ls_engine *engine;
+/* One sequence on the native executor (reference under float): the prompt's first |n| ids, then greedy steps. */
+typedef struct run {
+    int n;
+    float *logits;       /* [n + STEPS, vocab] */
+    int32_t ids[STEPS];  /* chosen after row n - 1, n, ... */
+} run;
+
+static int32_t largest(const float *x, int n) {
+    int32_t best = 0;
+    for (int k = 1; k < n; k++)
+        if (x[k] > x[best]) best = k;
+    return best;
+}
+
+static void native_run(const fixture *f, int n, run *r) {
+    ls_executor *x;
     ls_error e = {0};
-    assert_ok(open_engine(&engine, &e));
-    int n = fixture_names(names);
+    size_t v = (size_t)f->vocab;
+    ls_executor_options o = {.max_seqs = 1, .context = n + STEPS, .max_rows = n, .threads = 1};
+    r->n = n;
+    if (f->graph->contract == LS_CONTRACT_FLOAT) assert_ok(ls_reference_create(&x, f->graph, &o, &e));
+    else assert_ok(ls_native_create(&x, f->graph, f->checkpoint, &o, &e));
+    assert_ok(ls_calloc(&r->logits, (size_t)(n + STEPS) * v, sizeof(float), "logits", &e));
+    assert_ok(fixture_prefill(x, f->prompt, n, 0, n, f->vocab, r->logits, &e));
+    for (int i = 0; i < STEPS; i++) {
+        int32_t slot = 0, row = 0;
+        r->ids[i] = largest(r->logits + (size_t)(n - 1 + i) * v, f->vocab);
+        ls_batch b = {.n_rows = 1, .token = &r->ids[i], .slot = &slot, .n_out = 1, .out_row = &row};
+        assert_ok(x->forward(x, &b, r->logits + (size_t)(n + i) * v, &e));
+    }
+    x->destroy(x);
+}
+
+static void must_equal(const fixture *f, const char *what, const float *want, const float *got, size_t rows) {
+    for (size_t i = 0; i < rows * (size_t)f->vocab; i++)
+        if (memcmp(want + i, got + i, sizeof *want))
+            fail_msg("%s %s, %s: row %zu column %zu: native %.9g, xla %.9g; find the node with lockstep verify", f->name, ls_contract_name(f->graph->contract), what,
+                     i / (size_t)f->vocab, i % (size_t)f->vocab, (double)want[i], (double)got[i]);
+}
+
+static ls_executor *xla_create(const fixture *f, int slots) {
+    ls_executor *x;
+    ls_error e = {0};
+    ls_executor_options o = {.max_seqs = slots, .context = f->n_prompt + STEPS, .max_rows = f->n_prompt > slots ? f->n_prompt : slots};
+    assert_ok(ls_xla_create(&x, f->graph, f->checkpoint, engine, NULL, &o, &e));
+    return x;
+}
+
+/* The whole prompt, every row's logits, then 64 steps. */
+static void check_single(const fixture *f) {
+    run r = {0};
+    ls_error e = {0};
+    native_run(f, f->n_prompt, &r);
+    ls_executor *x = xla_create(f, 1);
+    float *got;
+    size_t v = (size_t)f->vocab;
+    assert_ok(ls_calloc(&got, (size_t)f->n_prompt * v, sizeof *got, "logits", &e));
+    assert_ok(fixture_prefill(x, f->prompt, f->n_prompt, 0, f->n_prompt, f->vocab, got, &e));
+    must_equal(f, "prompt", r.logits, got, (size_t)f->n_prompt);
+    for (int i = 0; i < STEPS; i++) {
+        int32_t slot = 0, row = 0;
+        ls_batch b = {.n_rows = 1, .token = &r.ids[i], .slot = &slot, .n_out = 1, .out_row = &row};
+        assert_ok(x->forward(x, &b, got, &e));
+        must_equal(f, "decode step", r.logits + (size_t)(f->n_prompt + i) * v, got, 1);
+    }
+    x->destroy(x);
+    ls_free(got);
+    ls_free(r.logits);
+}
+
+/* Four sequences of different lengths, each prefilled alone, then decoded together. */
+static void check_ragged(const fixture *f) {
+    run r[SLOTS] = {0};
+    ls_error e = {0};
+    size_t v = (size_t)f->vocab;
+    float *got;
+    ls_executor *x = xla_create(f, SLOTS);
+    assert_ok(ls_calloc(&got, SLOTS * v, sizeof *got, "logits", &e));
+    for (int s = 0; s < SLOTS; s++) {
+        int32_t slot[64], row = f->n_prompt - 4 * s - 1;
+        assert_true(row >= 0 && row < 64);
+        native_run(f, row + 1, &r[s]);
+        for (int i = 0; i <= row; i++) slot[i] = s;
+        ls_batch b = {.n_rows = row + 1, .token = f->prompt, .slot = slot, .n_out = 1, .out_row = &row};
+        assert_ok(x->forward(x, &b, got, &e));
+        must_equal(f, "prefill into a slot", r[s].logits + (size_t)row * v, got, 1);
+    }
+    for (int i = 0; i < STEPS; i++) {
+        int32_t token[SLOTS], slot[SLOTS] = {0, 1, 2, 3}, row[SLOTS] = {0, 1, 2, 3};
+        for (int s = 0; s < SLOTS; s++) token[s] = r[s].ids[i];
+        ls_batch b = {.n_rows = SLOTS, .token = token, .slot = slot, .n_out = SLOTS, .out_row = row};
+        assert_ok(x->forward(x, &b, got, &e));
+        for (int s = 0; s < SLOTS; s++) must_equal(f, "ragged step", r[s].logits + (size_t)(r[s].n + i) * v, got + (size_t)s * v, 1);
+    }
+    x->destroy(x);
+    ls_free(got);
+    for (int s = 0; s < SLOTS; s++) ls_free(r[s].logits);
+}
+
+/* 64 greedy tokens of transformers. */
+static void check_float(const fixture *f) {
+    ls_error e = {0};
+    ls_executor *x = xla_create(f, 1);
+    float *got;
+    int32_t ids[STEPS];
+    assert_ok(ls_calloc(&got, (size_t)f->n_prompt * (size_t)f->vocab, sizeof *got, "logits", &e));
+    assert_ok(fixture_prefill(x, f->prompt, f->n_prompt, 0, f->n_prompt, f->vocab, got, &e));
+    assert_ok(fixture_greedy(x, 0, f->vocab, got + (size_t)(f->n_prompt - 1) * (size_t)f->vocab, STEPS, ids, &e));
+    for (int i = 0; i < STEPS; i++)
+        if (ids[i] != f->greedy[i]) fail_msg("%s float: token %d is %d, transformers has %d", f->name, i, (int)ids[i], (int)f->greedy[i]);
+    x->destroy(x);
+    ls_free(got);
+}
+
+static void each_fixture(ls_contract first, ls_contract last, void (*check)(const fixture *f)) {
+    char names[FIXTURE_MAX][128];
+    int n = fixture_names(names), ran = 0;
     for (int i = 0; i < n; i++)
-        for (int c = 0; c < LS_CONTRACT_COUNT; c++) {
-            if (only && !strstr(names[i], only)) continue;
-            if (contract_name && strcmp(contract_name, ls_contract_name((ls_contract)c))) continue;
-            compare_fixture(engine, names[i], (ls_contract)c);
+        for (int c = (int)first; c <= (int)last; c++) {
+            fixture f;
+            ls_error e = {0};
+            if (only && strcmp(names[i], only)) continue;
+            assert_ok(fixture_open(&f, names[i], (ls_contract)c, &e));
+            check(&f);
+            fixture_close(&f);
+            ran++;
         }
-    engine->ops->destroy(engine);
+    assert_true(ran > 0);
+}
+
+static void single_equals_native(void **state) {
+    (void)state;
+    each_fixture(LS_CONTRACT_EXACT16, LS_CONTRACT_EXACT24, check_single);
+}
+
+static void ragged_equals_native(void **state) {
+    (void)state;
+    each_fixture(LS_CONTRACT_EXACT16, LS_CONTRACT_EXACT24, check_ragged);
+}
+
+static void float_gives_the_tokens_of_transformers(void **state) {
+    (void)state;
+    each_fixture(LS_CONTRACT_FLOAT, LS_CONTRACT_FLOAT, check_float);
+}
+
+static bool asked(int argc, char **argv, const char *mode) {
+    bool any = false;
+    for (int i = 2; i < argc; i++) {
+        if (!strcmp(argv[i], mode)) return true;
+        any |= *argv[i] != '=';
+    }
+    return !any;
 }
 
 int main(int argc, char **argv) {
-    if (argc > 1) plugin = argv[1];
-    if (argc > 2) only = argv[2];
-    if (argc > 3) contract_name = argv[3];
-    const struct CMUnitTest tests[] = {cmocka_unit_test(all_fixtures)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    if (argc < 2) {
+        fprintf(stderr, "usage: test_xla_models ENGINE [single|ragged|float ...] [=FIXTURE]\n");
+        return 2;
+    }
+    engine_name = argv[1];
+    for (int i = 2; i < argc; i++)
+        if (*argv[i] == '=') only = argv[i] + 1;
+    ls_error e = {0};
+    if (open_engine(&engine, &e)) {
+        fprintf(stderr, "%s: %s\n", engine_name, e.text);
+        return 1;
+    }
+    int failed = 0;
+    if (asked(argc, argv, "single")) failed += cmocka_run_group_tests_name("single", ((const struct CMUnitTest[]){cmocka_unit_test(single_equals_native)}), NULL, NULL);
+    if (asked(argc, argv, "ragged")) failed += cmocka_run_group_tests_name("ragged", ((const struct CMUnitTest[]){cmocka_unit_test(ragged_equals_native)}), NULL, NULL);
+    if (asked(argc, argv, "float"))
+        failed += cmocka_run_group_tests_name("float", ((const struct CMUnitTest[]){cmocka_unit_test(float_gives_the_tokens_of_transformers)}), NULL, NULL);
+    engine->ops->destroy(engine);
+    return failed ? 1 : 0;
 }

@@ -53,7 +53,7 @@ typedef enum ls_weight_role {
     LS_W_ROWS,     /* f32 [rows, cols] as the format's values: embedding table; canonical under an exact contract */
     LS_W_MATRIX,   /* the same in |type|'s dtype: float products */
     LS_W_VECTOR,   /* f32 [n], canonical and with |offset| added under an exact contract */
-    LS_W_INTEGERS, /* digit |digit| of u - z: [E, G * group / sub, sub, N], f32 or i8; E 1, or the experts */
+    LS_W_INTEGERS, /* digit |digit| of u - z: [E, G * group / sub, sub, N], f32, f64 or i8; E 1, or the experts */
     LS_W_SCALES,   /* i32 [E, G, N]: S */
     LS_W_MINS,     /* i32 [E, G, N]: M */
     LS_W_POWERS,   /* f32 [E, N]: 2^(R + c + h) */

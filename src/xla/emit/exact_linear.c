@@ -71,11 +71,10 @@ static ls_val group_sums(ls_lower *l, const shape *s, ls_val q, const ls_param *
     ls_mlir *m = &l->m;
     ls_val x[LS_MAX_DIGITS], u[LS_MAX_DIGITS];
     ls_m_digits(m, LS_RESHAPE(m, q, s->t, s->e, products, s->sub), s->plan.a, s->plan.dtype, x);
-    ls_dtype stored = s->plan.dtype == LS_DT_F64 ? LS_DT_F32 : s->plan.dtype;
     for (int i = 0; i < s->plan.b.n; i++) {
-        ls_emit_weight d = weight(s, LS_W_INTEGERS, w, n_params, LS_TYPE(stored, s->e, products, s->sub, s->n));
+        ls_emit_weight d = weight(s, LS_W_INTEGERS, w, n_params, LS_TYPE(s->plan.dtype, s->e, products, s->sub, s->n));
         d.digit = i;
-        u[i] = ls_m_convert(m, ls_lower_weight(l, d), s->plan.dtype);
+        u[i] = ls_lower_weight(l, d);
     }
     double bound = (double)mantissa_bound(&s->f) * (double)integer_bound(&s->f) * (double)s->f.group;
     ls_val sum = ls_m_dot_digits(m, &s->plan, x, u, 2, batch_x, batch_w, 3, 2, bound);

@@ -99,6 +99,7 @@ static void put_integers(const ls_emit_weight *w, const integers *x, void *out, 
         for (int64_t i = 0; i < n; i++) {
             int32_t d = digit_of(w, x->u[i * x->f.cols + k] - x->f.zero);
             if (w->type.dtype == LS_DT_I8) ((int8_t *)out)[to + i] = (int8_t)d;
+            else if (w->type.dtype == LS_DT_F64) ((double *)out)[to + i] = d;
             else ((float *)out)[to + i] = (float)d;
         }
     }
