@@ -5,6 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 bool ls_size_add(size_t a, size_t b, size_t *out) {
     if (a > SIZE_MAX - b) return false;
     *out = a + b;
@@ -55,6 +59,12 @@ ls_code ls_alloc_aligned(void *out, size_t n, size_t elem, const char *what, ls_
 }
 
 void ls_free(void *p) { free(p); }
+
+void ls_give_back_memory(void) {
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
+}
 
 ls_code ls_grow(void *ptr, size_t n, size_t *cap, size_t elem, size_t max, const char *what, ls_error *e) {
     if (n < *cap) return LS_OK;

@@ -22,6 +22,9 @@ ls_code ls_alloc_aligned(void *out, size_t n, size_t elem, const char *what, ls_
 
 void ls_free(void *p); /* NULL is fine */
 
+/* Returns freed memory to the system where the C library keeps it otherwise: after many small frees. */
+void ls_give_back_memory(void);
+
 /* Makes room for one more element in a growable array {*ptr, n used, *cap}; doubles; refuses past |max| elements. */
 ls_code ls_grow(void *ptr, size_t n, size_t *cap, size_t elem, size_t max, const char *what, ls_error *e);
 

@@ -63,7 +63,7 @@ static void quantised_row(const ls_weight_form *f, const ls_tensor *t, int64_t r
 
 static void float_row(const ls_weight_form *f, const ls_tensor *t, int64_t row, int32_t *u, int32_t *scale, int *r, float *x) {
     ls_tensor_row_f32(t, row, x);
-    int e_max = LS_EXACT_MIN_EXP;
+    int e_max = LS_EXACT_MIN_FLOAT_EXP;
     for (int64_t g = 0; g < f->groups; g++) {
         int64_t begin = g * f->group, end = begin + f->group < f->cols ? begin + f->group : f->cols;
         uint32_t max = 0;

@@ -221,6 +221,10 @@ ls_code ls_add_moe(ls_graph *g, int *out, int hidden, int router_logits, const l
             LS_FAIL(e, LS_INVALID_ARGUMENT, "node \"%s\": expert %d has gate [%lld, %lld], up [%lld, %lld], down [%lld, %lld] for width %lld",
                     name, i, (long long)m->gate[i].rows, (long long)m->gate[i].cols, (long long)m->up[i].rows, (long long)m->up[i].cols,
                     (long long)m->down[i].rows, (long long)m->down[i].cols, (long long)width);
+    for (int i = 1; i < m->experts; i++)
+        if (m->gate[i].rows != m->gate[0].rows)
+            LS_FAIL(e, LS_INVALID_ARGUMENT, "node \"%s\": expert %d is %lld wide inside, expert 0 %lld; all experts of a layer must be of one size", name, i,
+                    (long long)m->gate[i].rows, (long long)m->gate[0].rows);
     ls_moe *copy;
     LS_TRY(ls_arena_alloc(g->arena, &copy, 1, sizeof *copy, e));
     *copy = *m;

@@ -87,6 +87,11 @@ ls_bias ls_cfg_bias(ls_build *b, const char *key);
 /* Table of |dims| rotating columns with base |theta|, scaled as |scaling| (an object with "rope_type" or "type") says;
  * NULL or null: not scaled. Refuses unknown types and fields by name. */
 int ls_build_rope(ls_build *b, int dims, double theta, const json_t *scaling, bool interleaved);
+/* All of head_dim, base and scaling from rope_parameters (flat, or its object |kind|, such as "full_attention", when not NULL),
+ * else |theta| and rope_scaling. Refuses objects in rope_parameters that it does not read. */
+int ls_build_rope_whole(ls_build *b, const char *kind, double theta, bool interleaved);
+/* The table of sliding layers that have their own: from rope_parameters["sliding_attention"], else |theta|, not scaled. */
+int ls_build_rope_sliding(ls_build *b, double theta, bool interleaved);
 /* The usual table: rope_theta (10000), rope_scaling, or both from rope_parameters; all of head_dim. */
 int ls_build_rope_default(ls_build *b);
 /* The same with partial_rotary_factor (|fallback| when absent) of each head, rounded down. */

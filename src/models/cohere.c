@@ -11,9 +11,7 @@ static const ls_build_defaults cohere_defaults = {
 
 static int rotary(ls_build *b) {
     ls_cfg_only(b, "rotary_pct", 1);
-    ls_cfg_only(b, "partial_rotary_factor", 1);
-    return ls_build_rope(b, b->head_dim, ls_cfg_real(b, "rope_theta", 10000),
-                         json_object_get(b->config, "rope_scaling"), true);
+    return ls_build_rope_whole(b, NULL, ls_cfg_real(b, "rope_theta", 10000), true);
 }
 
 static int parallel_layer(ls_build *b, int x, const ls_attn *attention, ls_act act) {

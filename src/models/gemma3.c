@@ -47,9 +47,8 @@ ls_code ls_build_gemma3(ls_graph *g, ls_checkpoint *c, const json_t *config, con
     if (ls_cfg_bool(&b, "norm_weight_has_one", false)) b.norm = LS_NORM_RMS;
     find_root(&b);
     bool interleaved = ls_cfg_bool(&b, "rope_interleaved", false);
-    int local = ls_build_rope(&b, b.head_dim, ls_cfg_real(&b, "rope_local_base_freq", 10000), NULL, interleaved);
-    int global = ls_build_rope(&b, b.head_dim, ls_cfg_real(&b, "rope_theta", 1000000),
-                               json_object_get(b.config, "rope_scaling"), interleaved);
+    int local = ls_build_rope_sliding(&b, ls_cfg_real(&b, "rope_local_base_freq", 10000), interleaved);
+    int global = ls_build_rope_whole(&b, "full_attention", ls_cfg_real(&b, "rope_theta", 1000000), interleaved);
     ls_attn attention = {.qkv_bias = bias,
                          .out_bias = bias,
                          .qk_norm = LS_QK_HEAD,

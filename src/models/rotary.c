@@ -249,24 +249,64 @@ int ls_build_rope(ls_build *b, int dims, double theta, const json_t *scaling, bo
     return index;
 }
 
-static int usual_rope(ls_build *b, int dims) {
-    const json_t *scaling = json_object_get(b->config, "rope_scaling");
-    double theta = ls_cfg_real(b, "rope_theta", 10000);
-    if (!ls_cfg_has(b, "rope_scaling") && ls_cfg_has(b, "rope_parameters")) { /* newer files put both into one object */
-        scaling = json_object_get(b->config, "rope_parameters");
-        if (!b->rc) b->rc = ls_json_get_real(scaling, "rope_theta", &theta, b->e);
-    }
-    return ls_build_rope(b, dims, theta, scaling, ls_cfg_bool(b, "rope_interleaved", false));
+/* Newer files put theta, scaling and the rotating share of a head into one object, or one for each kind of layer. Finds the
+ * one for |kind|, or NULL: the older keys count. A table of a kind of its own (sliding layers) is not in a flat object. */
+static const json_t *rope_parameters(ls_build *b, const char *kind, bool flat_too) {
+    const json_t *p = json_object_get(b->config, "rope_parameters"), *own = kind ? json_object_get(p, kind) : NULL;
+    if (!p || json_is_null(p)) return NULL;
+    if (!json_is_object(p)) LS_BUILD_FAIL(b, LS_INVALID_ARGUMENT, "config \"rope_parameters\" is not an object");
+    if (ls_cfg_has(b, "rope_scaling") && !json_equal(p, json_object_get(b->config, "rope_scaling")))
+        LS_BUILD_FAIL(b, LS_UNIMPLEMENTED, "config has \"rope_parameters\" and another \"rope_scaling\"; keep the one that counts");
+    if (json_is_object(own)) return own;
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)p, key, value)
+        if (json_is_object(value))
+            LS_BUILD_FAIL(b, LS_UNIMPLEMENTED, "config \"rope_parameters\" has an object \"%.80s\"; this architecture reads %s%s", key,
+                          kind ? "numbers, or an object " : "numbers only", kind ? kind : "");
+    return flat_too ? p : NULL;
+}
+
+static const json_t *place_of(ls_build *b, const json_t *parameters) { return parameters ? parameters : json_object_get(b->config, "rope_scaling"); }
+
+/* The share of each head that rotates: of |p|, or of the config. */
+static double rotating_share(ls_build *b, const json_t *p, double fallback) {
+    double share = ls_cfg_real(b, "partial_rotary_factor", fallback);
+    if (p && !b->rc) b->rc = ls_json_get_real(p, "partial_rotary_factor", &share, b->e);
+    return share;
+}
+
+static int table_of(ls_build *b, const json_t *p, const json_t *scaling, int dims, double theta, bool interleaved) {
+    if (p && !b->rc) b->rc = ls_json_get_real(p, "rope_theta", &theta, b->e);
+    return ls_build_rope(b, dims, theta, scaling, interleaved);
+}
+
+static int whole_head(ls_build *b, const json_t *p, const json_t *scaling, double theta, bool interleaved) {
+    double share = rotating_share(b, p, 1);
+    if (share != 1)
+        LS_BUILD_FAIL(b, LS_UNIMPLEMENTED, "config \"partial_rotary_factor\" is %g; this architecture supports only 1", share);
+    return table_of(b, p, scaling, b->head_dim, theta, interleaved);
+}
+
+int ls_build_rope_whole(ls_build *b, const char *kind, double theta, bool interleaved) {
+    const json_t *p = rope_parameters(b, kind, true);
+    return whole_head(b, p, place_of(b, p), theta, interleaved);
+}
+
+int ls_build_rope_sliding(ls_build *b, double theta, bool interleaved) {
+    const json_t *p = rope_parameters(b, "sliding_attention", false);
+    return whole_head(b, p, p, theta, interleaved);
 }
 
 int ls_build_rope_default(ls_build *b) {
-    ls_cfg_only(b, "partial_rotary_factor", 1);
-    return usual_rope(b, b->head_dim);
+    return ls_build_rope_whole(b, NULL, ls_cfg_real(b, "rope_theta", 10000), ls_cfg_bool(b, "rope_interleaved", false));
 }
 
 int ls_build_rope_partial(ls_build *b, double fallback) {
-    double factor = ls_cfg_real(b, "partial_rotary_factor", fallback);
+    const json_t *p = rope_parameters(b, NULL, true);
+    double factor = rotating_share(b, p, fallback);
     if (!(factor > 0 && factor <= 1))
         LS_BUILD_FAIL(b, LS_INVALID_ARGUMENT, "config \"partial_rotary_factor\" is %g; allowed are 0 to 1", factor);
-    return usual_rope(b, b->rc ? 2 : (int)(b->head_dim * factor + 1e-6));
+    int dims = b->rc ? 2 : (int)(b->head_dim * factor + 1e-6);
+    return table_of(b, p, place_of(b, p), dims, ls_cfg_real(b, "rope_theta", 10000), ls_cfg_bool(b, "rope_interleaved", false));
 }

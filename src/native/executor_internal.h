@@ -26,7 +26,7 @@ enum {
 typedef struct ls_node_weights {
     const ls_packed *matrix;  /* LINEAR */
     float *a, *b;             /* canonical vectors: norm weight with its offset, or bias of a product in b */
-    int64_t a_len;
+    int64_t a_len, b_len;
     const ls_packed **expert; /* MOE: [3][experts] gate, up, down */
 } ls_node_weights;
 

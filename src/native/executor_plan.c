@@ -2,6 +2,7 @@
 #include "native/executor_plan.h"
 
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "native/activations.h"
@@ -15,7 +16,6 @@ typedef struct planner {
     int *last_quantised;
     int *root;                            /* [n_nodes] the value whose buffer this one overwrites, or itself */
     int *born, *born_quantised;           /* [n_nodes] first step that writes */
-    int *free_at;                         /* [2 * n_nodes] step from which a buffer is free again */
 } planner;
 
 static bool reads_quantised(const ls_node *n) { return n->op == LS_OP_LINEAR || n->op == LS_OP_MOE; }
@@ -167,37 +167,68 @@ static void find_lives(planner *s) {
         }
 }
 
-/* The smallest free buffer that is large enough, or else the largest free one, grown; or a new one. */
-static int take_buffer(planner *s, size_t bytes, int born, int last) {
-    ls_plan *p = s->p;
-    int best = LS_NO_BUFFER;
-    for (int b = 0; b < p->n_buffers; b++) {
-        if (s->free_at[b] >= born) continue;
-        if (best == LS_NO_BUFFER) best = b;
-        else if (p->bytes[best] < bytes ? p->bytes[b] > p->bytes[best] : p->bytes[b] >= bytes && p->bytes[b] < p->bytes[best]) best = b;
-    }
-    if (best == LS_NO_BUFFER) best = p->n_buffers++;
-    if (p->bytes[best] < bytes) p->bytes[best] = bytes;
-    s->free_at[best] = last;
-    return best;
+/* A value that needs a buffer from step |born| to step |last|; *buffer is where its number goes. */
+typedef struct span {
+    size_t bytes;
+    int born, last, *buffer;
+} span;
+
+static int larger_first(const void *pa, const void *pb) {
+    const span *a = pa, *b = pb;
+    if (a->bytes != b->bytes) return a->bytes < b->bytes ? 1 : -1;
+    return a->born != b->born ? (a->born > b->born) - (a->born < b->born) : (a->buffer > b->buffer) - (a->buffer < b->buffer);
 }
 
-static ls_code place(planner *s, int max_rows, ls_error *e) {
+static ls_code collect_spans(planner *s, int max_rows, span *v, size_t *count, ls_error *e) {
     const ls_graph *g = s->g;
     int n = (int)g->n_nodes, logits = s->root[n - 1];
-    for (int t = 0; t < s->p->n_steps; t++)
-        for (int i = 0; i < n; i++) {
-            if (s->born[i] == t && s->root[i] == i && i != logits) {
-                size_t bytes = 0;
-                if (!ls_size_mul((size_t)g->nodes[i].cols, (size_t)max_rows * sizeof(float), &bytes))
-                    LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "node \"%s\": %d rows of %lld columns do not fit", g->nodes[i].name, max_rows, (long long)g->nodes[i].cols);
-                s->p->value[i] = take_buffer(s, bytes, t, s->last[i]);
-            }
-            if (s->born_quantised[i] == t)
-                s->p->quantised[i] = take_buffer(s, ls_acts_bytes(g->contract, max_rows, g->nodes[i].cols), t, s->last_quantised[i]);
+    for (int i = 0; i < n; i++) {
+        if (s->root[i] == i && i != logits && s->born[i] != INT_MAX) {
+            span *x = &v[(*count)++];
+            *x = (span){0, s->born[i], s->last[i], &s->p->value[i]};
+            if (!ls_size_mul((size_t)g->nodes[i].cols, (size_t)max_rows * sizeof(float), &x->bytes))
+                LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "node \"%s\": %d rows of %lld columns do not fit", g->nodes[i].name, max_rows, (long long)g->nodes[i].cols);
         }
-    for (int i = 0; i < n; i++) s->p->value[i] = s->root[i] == logits ? LS_LOGITS_BUFFER : s->p->value[s->root[i]];
+        if (s->born_quantised[i] != INT_MAX)
+            v[(*count)++] = (span){ls_acts_bytes(g->contract, max_rows, g->nodes[i].cols), s->born_quantised[i], s->last_quantised[i], &s->p->quantised[i]};
+    }
     return LS_OK;
+}
+
+/* A buffer that none of the |placed| values holds during |x|: the smallest of them. */
+static int free_buffer(const ls_plan *p, const span *v, size_t placed, const span *x, bool *busy) {
+    memset(busy, 0, (size_t)p->n_buffers * sizeof *busy);
+    for (size_t k = 0; k < placed; k++)
+        if (v[k].last >= x->born && x->last >= v[k].born) busy[*v[k].buffer] = true;
+    for (int b = p->n_buffers - 1; b >= 0; b--)
+        if (!busy[b]) return b;
+    return LS_NO_BUFFER;
+}
+
+/* The largest values choose first, so buffers come in falling sizes and a small value never makes a second large one needed. */
+static ls_code place(planner *s, int max_rows, ls_error *e) {
+    ls_plan *p = s->p;
+    size_t n = s->g->n_nodes, count = 0;
+    span *v = NULL;
+    bool *busy = NULL;
+    ls_code rc;
+    LS_GOTO(ls_calloc(&v, 2 * n, sizeof *v, "plan", e));
+    LS_GOTO(ls_calloc(&busy, 2 * n, sizeof *busy, "plan", e));
+    LS_GOTO(collect_spans(s, max_rows, v, &count, e));
+    qsort(v, count, sizeof *v, larger_first);
+    for (size_t k = 0; k < count; k++) {
+        int b = free_buffer(p, v, k, &v[k], busy);
+        if (b == LS_NO_BUFFER) {
+            b = p->n_buffers++;
+            p->bytes[b] = v[k].bytes;
+        }
+        *v[k].buffer = b;
+    }
+    for (size_t i = 0; i < n; i++) p->value[i] = s->root[i] == s->root[n - 1] ? LS_LOGITS_BUFFER : p->value[s->root[i]];
+out:
+    ls_free(v);
+    ls_free(busy);
+    return rc;
 }
 
 /* ---- Life of a plan ----------------------------------------------------------------------------------------------- */
@@ -212,10 +243,10 @@ static ls_code planner_init(planner *s, ls_error *e) {
     LS_TRY(ls_calloc(&s->done, 3 * n, sizeof *s->done, "plan", e));
     s->quantised_done = s->done + n;
     s->wanted = s->done + 2 * n;
-    LS_TRY(ls_calloc(&s->readers, 8 * n, sizeof *s->readers, "plan", e));
+    LS_TRY(ls_calloc(&s->readers, 6 * n, sizeof *s->readers, "plan", e));
     int *next = s->readers + n;
-    int **arrays[] = {&s->last, &s->last_quantised, &s->root, &s->born, &s->born_quantised, &s->free_at};
-    for (int i = 0; i < 6; i++, next += n) *arrays[i] = next;
+    int **arrays[] = {&s->last, &s->last_quantised, &s->root, &s->born, &s->born_quantised};
+    for (int i = 0; i < 5; i++, next += n) *arrays[i] = next;
     for (size_t i = 0; i < n; i++) {
         const ls_node *node = &s->g->nodes[i];
         s->born[i] = s->born_quantised[i] = INT_MAX;

@@ -5,7 +5,10 @@
 
 /* ---- Rows ------------------------------------------------------------------------------------------------------- */
 
-enum { ROWS_MAX = 16 }; /* of one task: their values stay in the nearest cache from item to item */
+enum {
+    ROWS_MAX = 16, /* of one task: their values stay in the nearest cache from item to item */
+    TABLE_ROWS = 8 /* looked up before pages are given back */
+};
 
 static int rows_per_task(const ls_native *x, int rows) {
     int each = (rows + 4 * x->threads - 1) / (4 * x->threads);
@@ -48,7 +51,7 @@ static void node_row(const ls_native *x, int index, int row) {
     switch (n->op) {
         case LS_OP_EMBED: embed_row(x, n, y, row); break;
         case LS_OP_RMS_NORM: ops->rms_norm(y, in[0], n->cols, n->group, w->a, w->a_len, n->eps); break;
-        case LS_OP_LAYER_NORM: ops->layer_norm(y, in[0], n->cols, n->group, w->a, w->a_len, w->b, n->eps); break;
+        case LS_OP_LAYER_NORM: ops->layer_norm(y, in[0], n->cols, n->group, w->a, w->a_len, w->b, w->b_len, n->eps); break;
         case LS_OP_ROPE: rope_row(x, n, y, in[0], row); break;
         case LS_OP_ACTIVATION: ops->act(y, in[0], n->cols, n->act); break;
         case LS_OP_GLU: ops->glu(y, in[0], in[1], n->cols, n->act); break;
@@ -69,10 +72,14 @@ void ls_native_rows_task(ls_native *x, int step, int task) {
     for (int k = s->begin; k < s->begin + s->count; k++) {
         ls_item it = x->plan.item[k];
         const float *value = ls_native_value(x, it.node);
-        int64_t cols = x->g->nodes[it.node].cols;
+        const ls_node *n = &x->g->nodes[it.node];
+        bool is_table = n->op == LS_OP_EMBED && it.kind == LS_ITEM_NODE;
+        int64_t cols = n->cols;
         for (int row = begin; row < end; row++) {
             if (it.kind == LS_ITEM_NODE) node_row(x, it.node, row);
             else x->kernels->quantise[x->g->contract](&x->acts[it.node], row, value + row * cols);
+            /* Each row made its page of the table and those around it resident; forward() sees to the few rows of decoding. */
+            if (is_table && (row + 1 - begin) % TABLE_ROWS == 0) ls_checkpoint_forget(x->checkpoint, n->w[0]->tensor);
         }
     }
 }

@@ -3,6 +3,8 @@
 
 #include "native/executor_internal.h"
 
+enum { LARGE_BYTES = 16 << 20 };
+
 typedef struct loader {
     ls_native_weights *w;
     ls_checkpoint *c;
@@ -47,7 +49,7 @@ static ls_code load_norm(loader *l, const ls_node *n, ls_node_weights *w, ls_err
     }
     if (n->w[1]) {
         LS_TRY(read_vector(n->w[1], &w->b, e));
-        if (!n->w[0]) w->a_len = n->w[1]->rows * n->w[1]->cols;
+        w->b_len = n->w[1]->rows * n->w[1]->cols;
     }
     return LS_OK;
 }
@@ -58,11 +60,18 @@ static void report(const loader *l) {
     if (l->o->progress) l->o->progress(l->o->progress_user, l->total > 0 ? l->done / l->total : 1.0);
 }
 
-/* Packs |p| as the next matrix. |checked|: its tensor has been found finite already. */
+/* Checking reads a whole tensor: a large one would stay in memory beside what is packed from it. */
+static ls_code check(loader *l, const ls_tensor *t, ls_error *e) {
+    LS_TRY(ls_tensor_check_finite(t, e));
+    if (t->bytes > LARGE_BYTES) ls_checkpoint_forget(l->c, t);
+    return LS_OK;
+}
+
+/* Packs |p| as the next matrix. |checked|: its tensor has been checked already. */
 static ls_code pack(loader *l, const ls_param *p, bool checked, const ls_packed **out, ls_error *e) {
     ls_native_weights *w = l->w;
-    if (!checked) LS_TRY(ls_tensor_check_finite(p->tensor, e));
-    LS_TRY(ls_pack(&w->packed[w->n_packed], p->tensor, p->row_begin, p->rows, l->contract, l->pool, e));
+    if (!checked) LS_TRY(check(l, p->tensor, e));
+    LS_TRY(ls_pack(&w->packed[w->n_packed], p->tensor, p->row_begin, p->rows, l->contract, l->c, l->pool, e));
     ls_checkpoint_forget(l->c, p->tensor);
     w->bytes += ls_packed_bytes(&w->packed[w->n_packed]);
     w->source[w->n_packed] = p;

@@ -79,12 +79,13 @@ static float mean_of(const float *x, int64_t n) {
     return ls_canon(((float)m * 0x1p-8f) * ls_pow2(e - 149));
 }
 
-static void layer_norm(float *y, const float *x, int64_t cols, int64_t group, const float *w, int64_t w_len, const float *b, float eps) {
+static void layer_norm(float *y, const float *x, int64_t cols, int64_t group, const float *w, int64_t w_len, const float *b, int64_t b_len,
+                       float eps) {
     for (int64_t g = 0; g < cols; g += group) {
         vf mean = vf_set(mean_of(x + g, group));
         for (int64_t k = 0; k < group; k += W) put(y + g, group, k, vf_canon(vf_sub(get(x + g, group, k), mean)));
         rms_norm(y + g, y + g, group, group, w ? w + g % w_len : NULL, group, eps);
-        const float *bg = b ? b + g % w_len : NULL;
+        const float *bg = b ? b + g % b_len : NULL;
         for (int64_t k = 0; bg && k < group; k += W) put(y + g, group, k, vf_canon(vf_add(get(y + g, group, k), get(bg, group, k))));
     }
 }

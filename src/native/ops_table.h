@@ -57,9 +57,10 @@ typedef struct ls_attn_space {
 
 typedef struct ls_ops {
     const char *level;
-    /* Groups of |group| of the |cols| columns of one row. w [w_len = group or cols] or NULL, canonical, the offset added. */
+    /* Groups of |group| of the |cols| columns of one row. w [w_len = group or cols] or NULL, canonical, the offset added;
+     * b likewise. */
     void (*rms_norm)(float *y, const float *x, int64_t cols, int64_t group, const float *w, int64_t w_len, float eps);
-    void (*layer_norm)(float *y, const float *x, int64_t cols, int64_t group, const float *w, int64_t w_len, const float *b, float eps);
+    void (*layer_norm)(float *y, const float *x, int64_t cols, int64_t group, const float *w, int64_t w_len, const float *b, int64_t b_len, float eps);
     /* y = x turned by tables c, s [rot_dim / 2]. x [heads * head_dim]; y may be x. */
     void (*rope)(float *y, const float *x, int heads, int head_dim, const ls_rope *r, const int32_t *c, const int32_t *s);
     void (*act)(float *y, const float *x, int64_t n, ls_act act);

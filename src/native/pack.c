@@ -7,6 +7,9 @@
 
 const uint8_t ls_iq4_codebook[16] = {1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241};
 
+/* Packed bytes after which the pages they came from are given back. */
+enum { RELEASE_BYTES = 1 << 20 };
+
 /* Bits of the two planes of each kind; the second plane holds the bits above the first. */
 static const int plane_bits[LS_PACK_COUNT][2] = {
     [LS_PACK_W2] = {2, 0}, [LS_PACK_W3] = {2, 1},  [LS_PACK_W4] = {4, 0},   [LS_PACK_W5] = {4, 1},  [LS_PACK_W6] = {4, 2},
@@ -33,7 +36,7 @@ static ls_code layout(ls_packed *w, const ls_tensor *t, int64_t n, ls_contract c
     w->spans = w->form.quantised ? w->form.cols / LS_SPAN : w->form.groups * (LS_EXACT_BLOCK / LS_SPAN);
     ls_pack_scales_layout(w, t);
     w->span_bytes = (size_t)64 * (size_t)(plane_bits[w->kind][0] + plane_bits[w->kind][1]);
-    w->scale_at = 2 * LS_TILE * sizeof(float);
+    w->scale_at = (size_t)2 * LS_TILE;
     w->super_at = w->scale_at + (size_t)w->form.groups * w->entry_bytes;
     size_t supers = w->super ? (size_t)(w->form.groups / w->super) : 0;
     w->span_at = (w->super_at + supers * w->super_bytes + 63) & ~(size_t)63;
@@ -51,6 +54,7 @@ typedef struct scratch {
 typedef struct job {
     ls_packed *w;
     const ls_tensor *t;
+    ls_checkpoint *c; /* of |t|, or NULL */
     int64_t row_begin;
     scratch *scratch; /* [threads] */
 } job;
@@ -77,9 +81,10 @@ static void put_span(const ls_packed *w, uint8_t *span, int lane, const int32_t 
     }
 }
 
-static void put_header(uint8_t *tile, int lane, float unit, float out) {
-    memcpy(tile + 4 * lane, &unit, sizeof unit);
-    memcpy(tile + 64 + 4 * lane, &out, sizeof out);
+/* unit, out: exponents of two. */
+static void put_header(uint8_t *tile, int lane, int unit, int out) {
+    tile[lane] = (uint8_t)(unit + 127);
+    tile[LS_TILE + lane] = (uint8_t)(out + 127);
 }
 
 /* Index of each codebook value + 128. */
@@ -101,7 +106,7 @@ static void quantised_row(const job *j, int64_t row, uint8_t *tile, int lane, sc
         if (b > max) max = b;
     }
     int r = ((int)(max >> 23) > LS_EXACT_MIN_EXP ? (int)(max >> 23) : LS_EXACT_MIN_EXP) - 127 - 22;
-    put_header(tile, lane, ls_pow2(-r), ls_pow2(r + f->c + f->h));
+    put_header(tile, lane, -r, r + f->c + f->h);
     ls_pack_scales_row(w, j->t, row, tile, lane, scale, min, min + stored);
     bool indexed = w->kind == LS_PACK_IQ4;
     for (int64_t k = 0; k < f->cols; k++) s->u[k] = indexed ? iq4_index(s->q[k]) : s->q[k];
@@ -112,7 +117,7 @@ static void float_row(const job *j, int64_t row, uint8_t *tile, int lane, scratc
     const ls_weight_form *f = &w->form;
     int r;
     ls_weight_form_row(f, j->t, row, s->u, s->scale, s->min, &r, s->floats);
-    put_header(tile, lane, 1.0f, ls_pow2(r + f->c + f->h));
+    put_header(tile, lane, 0, r + f->c + f->h);
     for (int64_t g = 0; g < f->groups; g++)
         tile[w->scale_at + (size_t)g * w->entry_bytes + (size_t)lane] =
             (uint8_t)(s->scale[g] ? LS_EXACT_SCALE_BITS - ls_ceil_log2((uint64_t)s->scale[g]) : LS_EXACT_SCALE_BITS + 1);
@@ -130,7 +135,7 @@ static void pack_tile(const job *j, int64_t tile_index, scratch *s) {
     for (int lane = 0; lane < LS_TILE; lane++) {
         int64_t row = tile_index * LS_TILE + lane;
         if (row >= w->rows) {
-            put_header(tile, lane, 1.0f, 1.0f);
+            put_header(tile, lane, 0, 0);
             if (w->scales == LS_SCALE_DROP)
                 for (int64_t g = 0; g < w->form.groups; g++) tile[w->scale_at + (size_t)g * w->entry_bytes + (size_t)lane] = LS_EXACT_SCALE_BITS + 1;
             continue;
@@ -145,7 +150,13 @@ static void pack_share(void *ctx, int thread, int threads) {
     job *j = ctx;
     int64_t begin, end;
     ls_pool_split(j->w->tiles, thread, threads, &begin, &end);
-    for (int64_t i = begin; i < end; i++) pack_tile(j, i, &j->scratch[thread]);
+    int64_t step = 1 + RELEASE_BYTES / (int64_t)j->w->tile_bytes;
+    for (int64_t i = begin; i < end; i++) {
+        pack_tile(j, i, &j->scratch[thread]);
+        if (i + 1 < end && (i + 1 - begin) % step) continue;
+        int64_t first = begin + (i - begin) / step * step, rows = (i + 1) * LS_TILE < j->w->rows ? (i + 1 - first) * LS_TILE : j->w->rows - first * LS_TILE;
+        ls_checkpoint_forget_rows(j->c, j->t, j->row_begin + first * LS_TILE, rows);
+    }
 }
 
 static ls_code scratch_init(scratch *s, const ls_packed *w, ls_error *e) {
@@ -165,14 +176,14 @@ static void scratch_deinit(scratch *s) {
     ls_free(s->floats);
 }
 
-ls_code ls_pack(ls_packed *out, const ls_tensor *t, int64_t row_begin, int64_t n, ls_contract contract, ls_pool *pool, ls_error *e) {
+ls_code ls_pack(ls_packed *out, const ls_tensor *t, int64_t row_begin, int64_t n, ls_contract contract, ls_checkpoint *c, ls_pool *pool, ls_error *e) {
     ls_packed w = {0};
     LS_TRY(layout(&w, t, n, contract, e));
     if (row_begin < 0 || n < 0 || row_begin > ls_tensor_rows(t) - n)
         LS_FAIL(e, LS_OUT_OF_RANGE, "tensor \"%s\": rows %lld to %lld asked for; it has %lld", t->name, (long long)row_begin, (long long)(row_begin + n),
                 (long long)ls_tensor_rows(t));
     int threads = ls_pool_threads(pool);
-    job j = {.w = &w, .t = t, .row_begin = row_begin};
+    job j = {.w = &w, .t = t, .c = c, .row_begin = row_begin};
     ls_code rc;
     LS_GOTO(ls_alloc_aligned(&w.data, (size_t)w.tiles, w.tile_bytes, t->name, e));
     LS_GOTO(ls_calloc(&j.scratch, (size_t)threads, sizeof *j.scratch, "weight packing", e));

@@ -3,8 +3,8 @@
  * Sixteen consecutive output rows make a tile; inside it the rows are interleaved, so that each of sixteen 32-bit lanes
  * belongs to one row. A tile is one contiguous piece of memory, 64-byte aligned:
  *
- *     f32 unit[16]     2^-R of each row: a stored scale times this, rounded, is the integer scale S
- *     f32 out[16]      2^(R + c + h): what turns the integer sum into a float
+ *     uint8 unit[16]   -R + 127 of each row: a stored scale times 2^-R, rounded, is the integer scale S
+ *     uint8 out[16]    R + c + h + 127: 2^(R + c + h) turns the integer sum into a float
  *     scale entries    one per group, in the way of ls_scale_kind
  *     super entries    K quants only: per 256 columns f16 d[16], and f16 -dmin[16] when there are minima
  *     spans            one per 32 columns: the integers, as bit planes
@@ -61,9 +61,9 @@ typedef struct ls_packed {
 } ls_packed;
 
 /* Packs rows [row_begin, row_begin + n) of |t| for |contract|, the rows split over the threads of |pool|. The tensor must
- * have passed ls_tensor_check_finite. Errors: those of ls_weight_form_of, OUT_OF_RANGE for rows the tensor lacks,
+ * have passed ls_tensor_check_finite. Pages of |c|'s files (NULL: none) are given back as their rows have been packed. Errors: those of ls_weight_form_of, OUT_OF_RANGE for rows the tensor lacks,
  * RESOURCE_EXHAUSTED. */
-ls_code ls_pack(ls_packed *out, const ls_tensor *t, int64_t row_begin, int64_t n, ls_contract contract, ls_pool *pool, ls_error *e);
+ls_code ls_pack(ls_packed *out, const ls_tensor *t, int64_t row_begin, int64_t n, ls_contract contract, ls_checkpoint *c, ls_pool *pool, ls_error *e);
 void ls_packed_deinit(ls_packed *w); /* fine on a zeroed struct */
 
 /* Bytes of |w|'s data. */

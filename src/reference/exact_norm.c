@@ -43,7 +43,8 @@ void ls_exact_rms_norm(float *y, const float *x, int64_t cols, int64_t group, co
     }
 }
 
-void ls_exact_layer_norm(float *y, const float *x, int64_t cols, int64_t group, const float *w, int64_t w_len, const float *b, float eps) {
+void ls_exact_layer_norm(float *y, const float *x, int64_t cols, int64_t group, const float *w, int64_t w_len, const float *b, int64_t b_len,
+                         float eps) {
     for (int64_t g = 0; g < cols; g += group) {
         int e = group_exponent(x + g, group);
         int64_t sum = 0;
@@ -52,6 +53,6 @@ void ls_exact_layer_norm(float *y, const float *x, int64_t cols, int64_t group, 
         float mean = ls_canon(((float)m * 0x1p-8f) * ls_pow2(e - 149));
         for (int64_t k = g; k < g + group; k++) y[k] = ls_canon(x[k] - mean);
         ls_exact_rms_norm(y + g, y + g, group, group, w ? w + g % w_len : NULL, group, 0, eps);
-        for (int64_t k = g; b && k < g + group; k++) y[k] = ls_canon(y[k] + ls_canon(b[k % w_len]));
+        for (int64_t k = g; b && k < g + group; k++) y[k] = ls_canon(y[k] + ls_canon(b[k % b_len]));
     }
 }

@@ -4,9 +4,9 @@
 
 #include "graph/graph.h"
 
-/* y, x: f32 [cols] in groups of |group|; w, b: [group] or [cols] (|w_len|), or NULL. y may be x. */
+/* y, x: f32 [cols] in groups of |group|; w, b: [group] or [cols] (|w_len|, |b_len|), or NULL. y may be x. */
 void ls_exact_rms_norm(float *y, const float *x, int64_t cols, int64_t group, const float *w, int64_t w_len, float w_offset, float eps);
-void ls_exact_layer_norm(float *y, const float *x, int64_t cols, int64_t group, const float *w, int64_t w_len, const float *b, float eps);
+void ls_exact_layer_norm(float *y, const float *x, int64_t cols, int64_t group, const float *w, int64_t w_len, const float *b, int64_t b_len, float eps);
 
 /* Integer cos and sin of one position: c, s Q30 [rot_dim / 2]. */
 void ls_exact_rope_table(const ls_rope *r, int64_t position, int32_t *c, int32_t *s);

@@ -44,12 +44,12 @@ static ls_code run_norm(const ls_reference_args *a, ls_error *e) {
     float *w = NULL, *b = NULL;
     ls_code rc = load_vector(n->w[0], &w, e);
     if (!rc) rc = load_vector(n->w[1], &b, e);
-    int64_t w_len = n->w[0] ? n->w[0]->rows * n->w[0]->cols : n->cols;
+    int64_t w_len = n->w[0] ? n->w[0]->rows * n->w[0]->cols : 0, b_len = n->w[1] ? n->w[1]->rows * n->w[1]->cols : 0;
     for (int64_t i = 0; !rc && i < a->rows; i++) {
         float *y = (float *)a->out + i * n->cols;
         const float *x = (const float *)a->in[0] + i * n->cols;
         if (n->op == LS_OP_RMS_NORM) ls_exact_rms_norm(y, x, n->cols, n->group, w, w_len, n->weight_offset, n->eps);
-        else ls_exact_layer_norm(y, x, n->cols, n->group, w, w_len, b, n->eps);
+        else ls_exact_layer_norm(y, x, n->cols, n->group, w, w_len, b, b_len, n->eps);
     }
     ls_free(w);
     ls_free(b);

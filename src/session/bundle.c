@@ -109,10 +109,15 @@ static ls_code open_parts(ls_model *m, const char *path, const ls_model_options 
     }
     LS_TRY(ls_checkpoint_open(&m->checkpoint, path, e));
     LS_TRY(open_tokenizer(m, ls_checkpoint_folder(m->checkpoint), e));
+    ls_checkpoint_drop_metadata(m->checkpoint);
+    ls_give_back_memory(); /* the parsed vocabulary: as much again as the tokenizer */
     compile_template(m);
     if (o->parts == LS_LOAD_TOKENIZER) return ls_model_need_tokenizer(m, e);
     LS_TRY(build_graph(m, o, e));
-    return o->parts == LS_LOAD_GRAPH ? LS_OK : create_executor(m, o, e);
+    if (o->parts == LS_LOAD_GRAPH) return LS_OK;
+    LS_TRY(create_executor(m, o, e));
+    ls_give_back_memory(); /* what packing worked with */
+    return LS_OK;
 }
 
 ls_code ls_model_open(ls_model **out, const char *path, const ls_model_options *given, ls_error *e) {

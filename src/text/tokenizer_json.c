@@ -77,6 +77,9 @@ ls_code ls_tokenizer_add_parts(ls_tokenizer *t, const json_t *parts, ls_error *e
 
 ls_code ls_tokenizer_finish(ls_tokenizer *t, ls_error *e) {
     LS_TRY(ls_added_finish(&t->added, &t->normalizer, e));
+    LS_TRY(ls_vocab_fit(&t->model.vocab, e));
+    LS_TRY(ls_u64_map_fit(&t->model.merges, e));
+    LS_TRY(ls_u64_map_fit(&t->model.trie.edges, e));
     LS_TRY(ls_calloc(&t->special, t->model.vocab.n_ids, 1, "tokenizer", e));
     t->n_ids = (size_t)next_free_id(t);
     for (size_t i = 0; i < t->added.n; i++) {

@@ -11,56 +11,50 @@ static uint64_t mix(uint64_t x) {
     return x ^ x >> 32;
 }
 
+/* One of |slots| < 2^32 places by the high half of a mixed number. */
+static size_t slot_of(uint64_t mixed, size_t slots) { return (size_t)((mixed >> 32) * slots >> 32); }
+
 static size_t map_slot(const ls_u64_map *m, uint64_t key) {
-    size_t i = (size_t)mix(key) & (m->slots - 1);
-    while (m->used[i] && m->keys[i] != key) i = (i + 1) & (m->slots - 1);
+    size_t i = slot_of(mix(key), m->slots);
+    while (m->pairs[i].value != LS_U64_FREE && m->pairs[i].key != key) i = i + 1 < m->slots ? i + 1 : 0;
     return i;
 }
 
-static ls_code map_grow(ls_u64_map *m, ls_error *e) {
-    ls_u64_map bigger = {.slots = m->slots ? m->slots * 2 : 16};
-    ls_code rc = LS_OK;
-    LS_GOTO(ls_calloc(&bigger.keys, bigger.slots, sizeof *bigger.keys, "tokenizer map", e));
-    LS_GOTO(ls_calloc(&bigger.values, bigger.slots, sizeof *bigger.values, "tokenizer map", e));
-    LS_GOTO(ls_calloc(&bigger.used, bigger.slots, 1, "tokenizer map", e));
-    for (size_t i = 0; i < m->slots; i++) {
-        if (!m->used[i]) continue;
-        size_t k = map_slot(&bigger, m->keys[i]);
-        bigger.used[k] = 1;
-        bigger.keys[k] = m->keys[i];
-        bigger.values[k] = m->values[i];
-    }
-    bigger.n = m->n;
-    ls_u64_map_deinit(m);
-    *m = bigger;
+static ls_code map_resize(ls_u64_map *m, size_t slots, ls_error *e) {
+    ls_u64_map other = {.slots = slots, .n = m->n};
+    if (slots > UINT32_MAX) LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "tokenizer map: %zu slots; at most %u", slots, UINT32_MAX);
+    LS_TRY(ls_calloc(&other.pairs, slots, sizeof *other.pairs, "tokenizer map", e));
+    for (size_t i = 0; i < slots; i++) other.pairs[i].value = LS_U64_FREE;
+    for (size_t i = 0; i < m->slots; i++)
+        if (m->pairs[i].value != LS_U64_FREE) other.pairs[map_slot(&other, m->pairs[i].key)] = m->pairs[i];
+    ls_free(m->pairs);
+    *m = other;
     return LS_OK;
-out:
-    ls_u64_map_deinit(&bigger);
-    return rc;
 }
 
 ls_code ls_u64_map_put(ls_u64_map *m, uint64_t key, uint64_t value, ls_error *e) {
-    if (m->n + 1 > m->slots / 8 * 5) LS_TRY(map_grow(m, e));
-    size_t i = map_slot(m, key);
-    m->n += !m->used[i];
-    m->used[i] = 1;
-    m->keys[i] = key;
-    m->values[i] = value;
+    if (m->n + 1 > m->slots / 8 * 5) LS_TRY(map_resize(m, m->slots ? m->slots * 2 : 16, e));
+    ls_u64_pair *p = &m->pairs[map_slot(m, key)];
+    m->n += p->value == LS_U64_FREE;
+    *p = (ls_u64_pair){key, value};
     return LS_OK;
 }
 
 bool ls_u64_map_get(const ls_u64_map *m, uint64_t key, uint64_t *value) {
     if (!m->slots) return false;
-    size_t i = map_slot(m, key);
-    if (!m->used[i]) return false;
-    *value = m->values[i];
+    const ls_u64_pair *p = &m->pairs[map_slot(m, key)];
+    if (p->value == LS_U64_FREE) return false;
+    *value = p->value;
     return true;
 }
 
+ls_code ls_u64_map_fit(ls_u64_map *m, ls_error *e) {
+    size_t slots = m->n / 3 * 4 + 16;
+    return slots < m->slots ? map_resize(m, slots, e) : LS_OK;
+}
+
 void ls_u64_map_deinit(ls_u64_map *m) {
-    ls_free(m->keys);
-    ls_free(m->values);
-    ls_free(m->used);
+    ls_free(m->pairs);
     *m = (ls_u64_map){0};
 }
 
@@ -78,17 +72,17 @@ static uint64_t hash_bytes(const char *s, size_t len) {
 
 /* The slot that holds |text|, or the free slot where it would go. */
 static size_t vocab_slot(const ls_vocab *v, const char *text, size_t len) {
-    size_t i = (size_t)hash_bytes(text, len) & (v->n_slots - 1);
-    for (; v->slots[i]; i = (i + 1) & (v->n_slots - 1)) {
+    size_t i = slot_of(hash_bytes(text, len), v->n_slots);
+    for (; v->slots[i]; i = i + 1 < v->n_slots ? i + 1 : 0) {
         const ls_vocab_entry *x = &v->entries[v->slots[i] - 1];
         if (x->len == len && !memcmp(v->bytes.data + x->offset, text, len)) break;
     }
     return i;
 }
 
-static ls_code grow_slots(ls_vocab *v, ls_error *e) {
+static ls_code resize_slots(ls_vocab *v, size_t n_new, ls_error *e) {
     uint32_t *old = v->slots, *fresh = NULL;
-    size_t n_old = v->n_slots, n_new = n_old ? n_old * 2 : 64;
+    size_t n_old = v->n_slots;
     LS_TRY(ls_calloc(&fresh, n_new, sizeof *fresh, "vocabulary", e));
     v->slots = fresh;
     v->n_slots = n_new;
@@ -125,10 +119,10 @@ ls_code ls_vocab_add(ls_vocab *v, const char *text, size_t len, int64_t id, ls_e
         LS_FAIL(e, LS_INVALID_ARGUMENT, "tokens \"%.64s\" and \"%.64s\" share id %lld", v->bytes.data + v->entries[id].offset, text,
                 (long long)id);
     v->bytes.max = LS_VOCAB_MAX_BYTES;
-    if (v->n + 1 > v->n_slots / 8 * 5) LS_TRY(grow_slots(v, e));
+    if (v->n + 1 > v->n_slots / 8 * 5) LS_TRY(resize_slots(v, v->n_slots ? v->n_slots * 2 : 64, e));
     LS_TRY(reach_id(v, (size_t)id, e));
     size_t slot = vocab_slot(v, text, len);
-    ls_vocab_entry x = {.offset = v->bytes.len, .len = (uint32_t)len, .present = true};
+    ls_vocab_entry x = {.offset = (uint32_t)v->bytes.len, .len = (uint32_t)len & 0x7FFFFFFFu, .present = 1};
     LS_TRY(ls_str_append(&v->bytes, text, len, e));
     LS_TRY(ls_str_append(&v->bytes, "", 1, e));
     v->entries[id] = x;
@@ -145,6 +139,11 @@ const char *ls_vocab_text(const ls_vocab *v, int32_t id, size_t *len) {
     if (id < 0 || (size_t)id >= v->n_ids || !v->entries[id].present) return NULL;
     if (len) *len = v->entries[id].len;
     return v->bytes.data + v->entries[id].offset;
+}
+
+ls_code ls_vocab_fit(ls_vocab *v, ls_error *e) {
+    size_t slots = v->n / 3 * 4 + 16;
+    return slots < v->n_slots ? resize_slots(v, slots, e) : LS_OK;
 }
 
 void ls_vocab_deinit(ls_vocab *v) {

@@ -4,15 +4,21 @@
 
 #include "base/str.h"
 
-/* Open addressing, doubles at 5/8 full. Keys and values are any 64-bit numbers. Zero-initialise. */
+typedef struct ls_u64_pair {
+    uint64_t key, value;
+} ls_u64_pair;
+
+/* Open addressing, doubles at 5/8 full. Keys are any 64-bit numbers, values any below LS_U64_FREE. Zero-initialise. */
 typedef struct ls_u64_map {
-    uint64_t *keys, *values;
-    uint8_t *used;
-    size_t n, slots; /* slots: a power of two */
+    ls_u64_pair *pairs; /* [slots]; value LS_U64_FREE: nothing here */
+    size_t n, slots;    /* slots: below 2^32 */
 } ls_u64_map;
+
+#define LS_U64_FREE UINT64_MAX
 
 ls_code ls_u64_map_put(ls_u64_map *m, uint64_t key, uint64_t value, ls_error *e); /* replaces an earlier value */
 bool ls_u64_map_get(const ls_u64_map *m, uint64_t key, uint64_t *value);
+ls_code ls_u64_map_fit(ls_u64_map *m, ls_error *e); /* to 3/4 full, when little more will be put */
 void ls_u64_map_deinit(ls_u64_map *m);
 
 enum {
@@ -22,9 +28,8 @@ enum {
 };
 
 typedef struct ls_vocab_entry {
-    size_t offset;
-    uint32_t len;
-    bool present;
+    uint32_t offset;
+    uint32_t len : 31, present : 1;
 } ls_vocab_entry;
 
 /* Token texts (any bytes) and their ids. Zero-initialise. */
@@ -43,6 +48,7 @@ typedef struct ls_vocab {
 ls_code ls_vocab_add(ls_vocab *v, const char *text, size_t len, int64_t id, ls_error *e);
 int32_t ls_vocab_find(const ls_vocab *v, const char *text, size_t len);       /* -1 when absent */
 const char *ls_vocab_text(const ls_vocab *v, int32_t id, size_t *len);        /* NULL when absent; NUL-terminated */
+ls_code ls_vocab_fit(ls_vocab *v, ls_error *e); /* to 3/4 full, when little more will be added */
 void ls_vocab_deinit(ls_vocab *v);
 
 #endif

@@ -1,36 +1,40 @@
-/* The check a tensor passes before anything is computed from it: a readable format, and only finite numbers. */
+/* The check a tensor passes before anything is computed from it: a readable format, and only numbers within
+ * LS_WEIGHT_LIMIT, on which the overflow arguments of the exact contracts rest. Half floats cannot reach it, nor can GGUF
+ * blocks, whose factors are half floats. */
 #include <math.h>
 
 #include "weights/checkpoint.h"
 
-static ls_code not_finite(const ls_tensor *t, const char *what, int64_t index, float value, ls_error *e) {
+static ls_code not_usable(const ls_tensor *t, const char *what, int64_t index, float value, ls_error *e) {
+    if (isfinite(value))
+        LS_FAIL(e, LS_INVALID_ARGUMENT, "tensor \"%s\" (%s): %s %lld is %g; weights must be below 2^40 in magnitude, so the file is damaged or no language model",
+                t->name, t->dtype, what, (long long)index, (double)value);
     LS_FAIL(e, LS_INVALID_ARGUMENT, "tensor \"%s\" (%s): %s %lld is %s; the file is damaged or was converted wrongly",
             t->name, t->dtype, what, (long long)index, isnan(value) ? "NaN" : "infinite");
 }
 
-/* Exponent bits all set, in 16-bit words at |p|. The first such index, or -1. */
-static int64_t find_special16(const uint8_t *p, int64_t n, int stride, uint16_t exponent) {
+/* The first of |n| 16-bit words at |p| whose magnitude bits are |limit| or more, or -1. */
+static int64_t find_large16(const uint8_t *p, int64_t n, int stride, uint16_t limit) {
     for (int64_t i = 0; i < n; i++)
-        if ((ls_load_u16(p + i * stride) & exponent) == exponent) return i;
+        if ((ls_load_u16(p + i * stride) & 0x7FFF) >= limit) return i;
     return -1;
 }
 
-static int64_t find_special32(const uint8_t *p, int64_t n) {
+static int64_t find_large32(const uint8_t *p, int64_t n, uint32_t limit) {
     for (int64_t i = 0; i < n; i++)
-        if ((ls_load_u32(p + i * 4) & 0x7F800000) == 0x7F800000) return i;
+        if ((ls_load_u32(p + i * 4) & 0x7FFFFFFF) >= limit) return i;
     return -1;
 }
+
+/* Bits of the infinity of f16, and of LS_WEIGHT_LIMIT = 2^40 in bf16 and f32. */
+enum { F16_INFINITE = 0x7C00, BF16_LIMIT = (127 + 40) << 7, F32_LIMIT = (127 + 40) << 23 };
 
 /* |n| floats of |format| at |data|. */
 static ls_code check_floats(const ls_tensor *t, const char *what, ls_format format, const uint8_t *data, int64_t n,
                             ls_error *e) {
-    int64_t at =
-        format == LS_F32 ? find_special32(data, n) : find_special16(data, n, 2, format == LS_F16 ? 0x7C00 : 0x7F80);
+    int64_t at = format == LS_F32 ? find_large32(data, n, F32_LIMIT) : find_large16(data, n, 2, format == LS_F16 ? F16_INFINITE : BF16_LIMIT);
     if (at < 0) return LS_OK;
-    const uint8_t *p = data + at * ls_format_get(format)->block_bytes;
-    bool nan =
-        format == LS_F32 ? (ls_load_u32(p) & 0x7FFFFF) != 0 : (ls_load_u16(p) & (format == LS_F16 ? 0x3FF : 0x7F)) != 0;
-    return not_finite(t, what, at, nan ? NAN : INFINITY, e);
+    return not_usable(t, what, at, ls_load_float(format, data + at * ls_format_get(format)->block_bytes), e);
 }
 
 /* The f16 factors of every block: d, and dmin or m where the format has one. */
@@ -45,16 +49,16 @@ static ls_code check_blocks(const ls_tensor *t, ls_error *e) {
     for (int i = 0; i < 2; i++) {
         int offset = i ? at[t->format].min : at[t->format].d;
         int64_t bad =
-            offset < 0 ? -1 : find_special16((const uint8_t *)t->data + offset, blocks, f->block_bytes, 0x7C00);
+            offset < 0 ? -1 : find_large16((const uint8_t *)t->data + offset, blocks, f->block_bytes, F16_INFINITE);
         if (bad < 0) continue;
         const uint8_t *p = (const uint8_t *)t->data + bad * f->block_bytes + offset;
-        return not_finite(t, i ? "the minimum of the block of weight" : "the scale of the block of weight",
+        return not_usable(t, i ? "the minimum of the block of weight" : "the scale of the block of weight",
                           bad * f->block, ls_load_u16(p) & 0x3FF ? NAN : INFINITY, e);
     }
     return LS_OK;
 }
 
-/* Finite scales may still give an infinite weight in the dtype of the scales. The weight grows with q one way or the
+/* Scales within the limit may still give a weight beyond it, or an infinite one in the dtype of the scales. The weight grows with q one way or the
  * other, and q = 0 gives the bias, so the largest q decides. */
 static ls_code check_mlx_range(const ls_tensor *t, ls_error *e) {
     int size = ls_format_get(t->scale_format)->block_bytes;
@@ -64,7 +68,7 @@ static ls_code check_mlx_range(const ls_tensor *t, ls_error *e) {
     for (int64_t g = 0; g < groups; g++) {
         float product = ls_round_float(t->scale_format, ls_load_float(t->scale_format, s + g * size) * top);
         float sum = ls_round_float(t->scale_format, product + ls_load_float(t->scale_format, b + g * size));
-        if (!isfinite(sum)) return not_finite(t, "the largest weight of group", g, INFINITY, e);
+        if (!(fabsf(sum) < LS_WEIGHT_LIMIT)) return not_usable(t, "the largest weight of group", g, sum, e);
     }
     return LS_OK;
 }

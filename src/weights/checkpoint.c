@@ -163,6 +163,24 @@ void ls_checkpoint_forget(ls_checkpoint *c, const ls_tensor *t) {
     forget(c, t->biases, t->scale_bytes);
 }
 
+void ls_checkpoint_forget_rows(ls_checkpoint *c, const ls_tensor *t, int64_t begin, int64_t n) {
+    size_t rows = (size_t)ls_tensor_rows(t), first = (size_t)begin, count = (size_t)n;
+    if (!rows) return;
+    const struct {
+        const uint8_t *data;
+        size_t bytes;
+    } part[] = {{t->data, t->bytes / rows}, {t->scales, t->scale_bytes / rows}, {t->biases, t->scale_bytes / rows}};
+    for (size_t i = 0; i < sizeof part / sizeof *part; i++)
+        if (part[i].data) forget(c, part[i].data + first * part[i].bytes, count * part[i].bytes);
+}
+
+void ls_checkpoint_drop_metadata(ls_checkpoint *c) {
+    if (!c || !c->metadata) return;
+    json_decref(c->metadata);
+    c->metadata = NULL;
+    for (size_t i = 0; i < c->n_files; i++) ls_map_forget(&c->files[i].map, 0, c->files[i].map.size);
+}
+
 static void finish_hex(ls_sha256 *h, char hex[65]) {
     uint8_t digest[32];
     ls_sha256_final(h, digest);

@@ -72,7 +72,7 @@ const json_t *ls_checkpoint_config(const ls_checkpoint *c);
 const json_t *ls_checkpoint_generation_config(const ls_checkpoint *c);
 
 /* Raw GGUF metadata for the tokenizer and template, as one flat JSON object ("tokenizer.ggml.tokens": [...]); NULL when
- * not a GGUF. Strings hold the file's bytes, which may be no valid UTF-8; u64 values above INT64_MAX become reals. */
+ * not a GGUF, or dropped. Strings hold the file's bytes, which may be no valid UTF-8; u64 values above INT64_MAX become reals. */
 const json_t *ls_checkpoint_gguf_metadata(const ls_checkpoint *c);
 
 /* Folder that holds the checkpoint's side files (tokenizer.json, ...), or NULL for a bare GGUF. */
@@ -91,13 +91,23 @@ const char *ls_checkpoint_unused(const ls_checkpoint *c, size_t i);
 /* Tells the system that |t|'s mapped pages will not be read again (after packing). |c| NULL: the tensor is not in a file. */
 void ls_checkpoint_forget(ls_checkpoint *c, const ls_tensor *t);
 
+/* The same for rows [begin, begin + n) of |t|; whole pages only. Threads may call it at once. */
+void ls_checkpoint_forget_rows(ls_checkpoint *c, const ls_tensor *t, int64_t begin, int64_t n);
+
+/* Gives back the GGUF metadata and the pages it was read from: a vocabulary takes as much memory there as in the tokenizer
+ * built from it. ls_checkpoint_gguf_metadata gives NULL from then on. */
+void ls_checkpoint_drop_metadata(ls_checkpoint *c);
+
 /* SHA-256 (hex) of the weight schema (name, format, shape of every tensor in name order) and, separately, of all bytes
  * (name, data, scales and biases of every tensor in name order). */
 ls_code ls_checkpoint_schema_sha256(const ls_checkpoint *c, char hex[65], ls_error *e);
 ls_code ls_checkpoint_bytes_sha256(const ls_checkpoint *c, char hex[65], ls_error *e);
 
+/* Every weight is below this in magnitude (docs/contracts.md, section 1). */
+#define LS_WEIGHT_LIMIT 0x1p40f
+
 /* Checks that |t| may be computed with: a readable format (UNIMPLEMENTED otherwise) whose every scale and value is
- * finite (INVALID_ARGUMENT naming the tensor and the flat index). Reads every float, or every scale. */
+ * finite and below LS_WEIGHT_LIMIT (INVALID_ARGUMENT naming the tensor and the flat index). Reads every float, or every scale. */
 ls_code ls_tensor_check_finite(const ls_tensor *t, ls_error *e);
 
 /* Dequantises row |row| (rows count over all leading axes) to f32 [in], by the format's own definition: equal bit for

@@ -74,9 +74,14 @@ static void wrong_shapes_are_named(void **state) {
     ls_attention_spec s = {.heads = 3, .kv_heads = 2, .head_dim = 4, .scale = 1};
     assert_error(ls_add_attention(g, &v, x, x, x, &s, "attn", &e), LS_INVALID_ARGUMENT, "3 heads over 2");
     assert_error(ls_add_embed(g, &v, &table, 1.0f, "embed", &e), LS_ALREADY_EXISTS, "\"embed\"");
+    const ls_param up[2] = {{"e", &matrix, 0, V, H}, {"e", &matrix, 0, 4, H}}, down[2] = {{"d", &matrix, 0, H, V}, {"d", &matrix, 0, H, 4}};
+    const ls_moe unequal = {.experts = 2, .top_k = 1, .gate = up, .up = up, .down = down};
+    int router;
+    assert_ok(ls_add_slice(g, &router, x, 0, 2, "router", &e));
+    assert_error(ls_add_moe(g, &v, x, router, &unequal, LS_ACT_SILU, "moe", &e), LS_INVALID_ARGUMENT, "expert 1 is 4 wide inside, expert 0 16");
     assert_ok(ls_add_select_rows(g, &v, x, "select", &e));
     assert_error(ls_add_add(g, &v, v, x, "mix", &e), LS_INVALID_ARGUMENT, "mix all rows and selected rows");
-    assert_int_equal(g->n_nodes, 2);
+    assert_int_equal(g->n_nodes, 3);
     ls_graph_destroy(g);
 }
 

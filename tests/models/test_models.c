@@ -142,6 +142,34 @@ static void fields_change_fingerprints(void **state) {
     }
 }
 
+/* A configuration in the newer form, everything rotary in rope_parameters, gives the graph of the older one. */
+static void rope_parameters_mean_the_older_keys(void **state) {
+    (void)state;
+    static const char *const forms[][2] = {
+        {"gemma3", "{\"sliding_attention\": {\"rope_type\": \"default\", \"rope_theta\": 100},"
+                   " \"full_attention\": {\"rope_type\": \"linear\", \"factor\": 4, \"rope_theta\": 10000}}"},
+        {"cohere", NULL}, {"qwen3", NULL}, {"stablelm", NULL}, {"phi3", NULL}};
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        char before[65], after[65];
+        ls_error e = {0};
+        ls_checkpoint *model = open_fixture(forms[i][0]);
+        json_t *config = json_deep_copy(ls_checkpoint_config(model));
+        assert_ok(build(model, config, 84, before, &e));
+        json_t *p = forms[i][1] ? json_loads(forms[i][1], 0, NULL) : json_object();
+        static const char *const moved[] = {"rope_theta", "partial_rotary_factor"};
+        if (!forms[i][1]) json_object_update(p, json_object_get(config, "rope_scaling"));
+        for (int k = 0; k < 2 && !forms[i][1]; k++)
+            if (json_is_number(json_object_get(config, moved[k]))) json_object_set(p, moved[k], json_object_get(config, moved[k]));
+        static const char *const older[] = {"rope_theta", "rope_scaling", "rope_local_base_freq", "partial_rotary_factor"};
+        for (int k = 0; k < 4; k++) json_object_del(config, older[k]);
+        json_object_set_new(config, "rope_parameters", p);
+        assert_ok(build(model, config, 84, after, &e));
+        assert_string_equal(before, after);
+        json_decref(config);
+        ls_checkpoint_close(model);
+    }
+}
+
 /* ---- Refusals -------------------------------------------------------------------------------------------------- */
 
 typedef struct refusal {
@@ -160,6 +188,12 @@ static const refusal refusals[] = {
     {"llama", "rope_scaling", "{\"type\": \"linear\"}", LS_INVALID_ARGUMENT, "positive \"factor\""},
     {"llama", "rope_scaling", "\"linear\"", LS_INVALID_ARGUMENT, "not an object"},
     {"llama", "rope_theta", "0", LS_INVALID_ARGUMENT, "\"rope_theta\" is 0"},
+    {"llama", "rope_parameters", "{\"rope_type\": \"linear\", \"factor\": 2}", LS_UNIMPLEMENTED, "\"rope_parameters\" and another"},
+    {"mistral", "rope_parameters", "{\"full_attention\": {\"rope_theta\": 10000}}", LS_UNIMPLEMENTED, "object \"full_attention\""},
+    {"mistral", "rope_parameters", "{\"rope_theta\": 10000, \"partial_rotary_factor\": 0.5}", LS_UNIMPLEMENTED,
+     "\"partial_rotary_factor\" is 0.5"},
+    {"mistral", "rope_parameters", "[1]", LS_INVALID_ARGUMENT, "not an object"},
+    {"cohere", "rope_parameters", "{\"rope_type\": \"ntk\"}", LS_UNIMPLEMENTED, "type \"ntk\""},
     {"llama", "rms_norm_eps", "0", LS_INVALID_ARGUMENT, "eps"},
     {"llama", "partial_rotary_factor", "0.5", LS_UNIMPLEMENTED, "\"partial_rotary_factor\" is 0.5"},
     {"llama", "num_hidden_layers", "4", LS_NOT_FOUND, "\"model.layers.3.input_layernorm.weight\""},
@@ -300,6 +334,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(fingerprints_are_as_committed),
                                        cmocka_unit_test(every_tensor_is_consumed),
                                        cmocka_unit_test(fields_change_fingerprints),
+                                       cmocka_unit_test(rope_parameters_mean_the_older_keys),
                                        cmocka_unit_test(unsupported_fields_are_refused_by_name),
                                        cmocka_unit_test(dynamic_scaling_has_an_end),
                                        cmocka_unit_test(architectures_and_quantisations_are_refused_by_name),

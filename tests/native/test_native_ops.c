@@ -84,10 +84,16 @@ static void norms_of(const ls_ops *ops, int64_t cols, int64_t group, int64_t w_l
     ls_exact_rms_norm(want, x, cols, group, w_len ? w : NULL, w_len, 0, e);
     ops->rms_norm(y, x, cols, group, w_len ? w : NULL, w_len, e);
     check(ops, "rms_norm", y, want, cols);
-    ls_exact_layer_norm(want, x, cols, group, w_len ? w : NULL, w_len, w_len ? b : NULL, e);
-    ops->layer_norm(y, x, cols, group, w_len ? w : NULL, w_len, w_len ? b : NULL, e);
+    ls_exact_layer_norm(want, x, cols, group, w_len ? w : NULL, w_len, w_len ? b : NULL, w_len, e);
+    ops->layer_norm(y, x, cols, group, w_len ? w : NULL, w_len, w_len ? b : NULL, w_len, e);
     check(ops, "layer_norm", y, want, cols);
-    ops->layer_norm(x, x, cols, group, w_len ? w : NULL, w_len, w_len ? b : NULL, e);
+    if (w_len == cols) { /* the bias has a length of its own */
+        ls_exact_layer_norm(want, x, cols, group, NULL, 0, b, group, e);
+        ops->layer_norm(y, x, cols, group, NULL, 0, b, group, e);
+        check(ops, "layer_norm, bias of one group", y, want, cols);
+        ls_exact_layer_norm(want, x, cols, group, w, w_len, b, w_len, e);
+    }
+    ops->layer_norm(x, x, cols, group, w_len ? w : NULL, w_len, w_len ? b : NULL, w_len, e);
     check(ops, "layer_norm in place", x, want, cols);
     float *all[] = {x, y, want};
     for (int i = 0; i < 3; i++) unguard(all[i], (size_t)cols * sizeof *x);

@@ -120,7 +120,7 @@ static void norms_are_accurate(void **state) {
         square = 0;
         for (int i = 0; i < C; i++) square += ((double)x[i] - mean) * ((double)x[i] - mean);
         inv = 1 / sqrt(square / C + (double)1e-5f);
-        ls_exact_layer_norm(y, x, C, C, w, C, b, 1e-5f);
+        ls_exact_layer_norm(y, x, C, C, w, C, b, C, 1e-5f);
         for (int i = 0; i < C; i++) assert_true(fabs((double)y[i] - (((double)x[i] - mean) * inv * (double)w[i] + (double)b[i])) < 1e-5);
     }
     float zero[4] = {0};
@@ -269,7 +269,7 @@ static void hash_norms(ls_sha256 *h) {
         fill(w, (size_t)n, 1);
         ls_exact_rms_norm(y, x, n, n, w, n, (float)(n & 1), 1e-6f);
         hash_floats(h, y, (size_t)n);
-        ls_exact_layer_norm(y, x, n, n, w, n, w, 1e-5f);
+        ls_exact_layer_norm(y, x, n, n, w, n, w, n, 1e-5f);
         hash_floats(h, y, (size_t)n);
     }
 }

@@ -124,7 +124,8 @@ static void every_gguf_format_reads_as_the_gguf_package_does(void **state) {
     assert_int_equal(ls_checkpoint_count(c), 14);
     for (size_t i = 0; i < 14; i++) {
         const ls_tensor *t = ls_checkpoint_at(c, i);
-        assert_ok(ls_tensor_check_finite(t, &e));
+        /* The floats are random bits, many beyond what weights may be. */
+        if (ls_tensor_group(t)) assert_ok(ls_tensor_check_finite(t, &e));
         assert_int_equal(ls_tensor_rows(t), 3);
         check_rows(t, want + at);
         at += 3 * 512;
@@ -288,7 +289,7 @@ static void special_scales_are_refused_by_name_and_index(void **state) {
 static void special_floats_are_refused_by_name_and_index(void **state) {
     (void)state;
     float f[5] = {0, -1, 3, NAN, 1};
-    uint16_t h[3] = {0, 0x7BFF, 0x7C00}, b[4] = {0x7F7F, 0xFFC0, 0, 0};
+    uint16_t h[3] = {0, 0x7BFF, 0x7C00}, b[4] = {0x537F, 0xFFC0, 0, 0};
     ls_error e = {0};
     ls_tensor t = {
         .name = "x", .dtype = "F32", .format = LS_F32, .rank = 1, .shape = {5}, .data = f, .bytes = sizeof f};
@@ -305,6 +306,31 @@ static void special_floats_are_refused_by_name_and_index(void **state) {
     float out[4];
     ls_tensor_row_f32(&t, 0, out);
     assert_true(isnan(out[0]) && isnan(out[3]));
+}
+
+/* The exact contracts' overflow arguments rest on weights below 2^40. */
+static void weights_beyond_the_limit_are_refused_by_name_and_index(void **state) {
+    (void)state;
+    float f[3] = {0x1.fffffep39f, -0x1.fffffep39f, -0x1p40f};
+    uint16_t b[3] = {0x537F, 0xD37F, 0x5380};
+    ls_error e = {0};
+    ls_tensor t = {.name = "x", .dtype = "F32", .format = LS_F32, .rank = 1, .shape = {2}, .data = f, .bytes = 8};
+    assert_ok(ls_tensor_check_finite(&t, &e));
+    t.shape[0] = 3, t.bytes = sizeof f;
+    assert_error(ls_tensor_check_finite(&t, &e), LS_INVALID_ARGUMENT, "\"x\" (F32): element 2 is -1.09951e+12; weights must be below 2^40");
+    t = (ls_tensor){.name = "z", .dtype = "BF16", .format = LS_BF16, .rank = 1, .shape = {2}, .data = b, .bytes = 4};
+    assert_ok(ls_tensor_check_finite(&t, &e));
+    t.shape[0] = 3, t.bytes = sizeof b;
+    assert_error(ls_tensor_check_finite(&t, &e), LS_INVALID_ARGUMENT, "\"z\" (BF16): element 2 is 1.09951e+12");
+    uint32_t words[8] = {0};
+    float scale[2] = {0x1p38f, 1}, bias[2] = {0, 0};
+    t = (ls_tensor){.name = "m", .dtype = "U32", .format = LS_MLX_AFFINE, .rank = 2, .shape = {1, 64}, .data = words, .bytes = 32, .mlx_bits = 4, .mlx_group = 32,
+                    .scale_format = LS_F32, .scales = scale, .biases = bias, .scale_bytes = 8};
+    assert_error(ls_tensor_check_finite(&t, &e), LS_INVALID_ARGUMENT, "the largest weight of group 0 is 4.12317e+12");
+    scale[0] = 0x1p36f, bias[1] = 0x1p41f;
+    assert_error(ls_tensor_check_finite(&t, &e), LS_INVALID_ARGUMENT, "bias 1 is 2.19902e+12");
+    bias[1] = 0;
+    assert_ok(ls_tensor_check_finite(&t, &e));
 }
 
 static void mlx_scales_that_overflow_are_refused(void **state) {
@@ -345,6 +371,7 @@ int main(void) {
         cmocka_unit_test(mlx_affine_reads_as_mlx_does),
         cmocka_unit_test(special_scales_are_refused_by_name_and_index),
         cmocka_unit_test(special_floats_are_refused_by_name_and_index),
+        cmocka_unit_test(weights_beyond_the_limit_are_refused_by_name_and_index),
         cmocka_unit_test(mlx_scales_that_overflow_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -106,6 +106,11 @@ LS_INLINE floats f_set(float x) { return (floats){_mm256_set1_ps(x), _mm256_set1
 LS_INLINE floats f_half(const uint8_t *p) { return (floats){_mm256_cvtph_ps(load16(p)), _mm256_cvtph_ps(load16(p + 16))}; }
 LS_INLINE __m256 bfloat8(const uint8_t *p) { return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(load16(p)), 16)); }
 LS_INLINE floats f_bfloat(const uint8_t *p) { return (floats){bfloat8(p), bfloat8(p + 16)}; }
+LS_INLINE __m256 power8(__m256i x) { return _mm256_castsi256_ps(_mm256_slli_epi32(x, 23)); }
+LS_INLINE floats f_power(const uint8_t *p) {
+    lanes x = v_bytes(p);
+    return (floats){power8(x.a), power8(x.b)};
+}
 LS_INLINE floats f_int8(const uint8_t *p) {
     return (floats){_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(load8(p))), _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(load8(p + 8)))};
 }

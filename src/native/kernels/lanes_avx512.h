@@ -71,6 +71,7 @@ LS_INLINE floats f_half(const uint8_t *p) { return _mm512_cvtph_ps(_mm256_loadu_
 LS_INLINE floats f_bfloat(const uint8_t *p) {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)p)), 16));
 }
+LS_INLINE floats f_power(const uint8_t *p) { return _mm512_castsi512_ps(_mm512_slli_epi32(v_bytes(p), 23)); }
 LS_INLINE floats f_int8(const uint8_t *p) { return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const void *)p))); }
 LS_INLINE floats f_nibble(const uint8_t *p, int shift) {
     return _mm512_cvtepi32_ps(_mm512_and_si512(srl32(v_bytes(p), shift), _mm512_set1_epi32(15)));

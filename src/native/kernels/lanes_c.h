@@ -157,6 +157,12 @@ LS_INLINE floats f_bfloat(const uint8_t *p) {
     EACH r.v[i] = ls_bf16_to_f32(load16(p + 2 * i));
     return r;
 }
+/* 2^(p - 127) of sixteen bytes in [1, 254] */
+LS_INLINE floats f_power(const uint8_t *p) {
+    floats r;
+    EACH r.v[i] = ls_pow2_biased(p[i]);
+    return r;
+}
 LS_INLINE floats f_int8(const uint8_t *p) {
     floats r;
     EACH r.v[i] = (float)(int8_t)p[i];

@@ -119,7 +119,7 @@ V_BODY void add_mean(sums *z, int32_t mean, lanes m, int xp) {
 V_BODY void finish(const ls_packed *w, const uint8_t *tile, int64_t n, const sums *z, const ls_acts *x, int64_t row, const ls_linear_out *out, int xp) {
     wide total = xp == 2 && w->form.has_min ? w_add_shifted(z->acc, z->accx, w->form.c) : z->acc;
     int count = w->rows - n < LS_TILE ? (int)(w->rows - n) : LS_TILE;
-    floats y = f_canon(f_mul(f_mul(w_to_floats(&total), f_load(tile + 64)), f_set(x->factor[row])));
+    floats y = f_canon(f_mul(f_mul(w_to_floats(&total), f_power(tile + LS_TILE)), f_set(x->factor[row])));
     if (out->bias) y = f_canon(f_add(y, f_canon(f_load_n(out->bias + n, count))));
     f_store_n(out->y + row * out->stride + n, y, count);
 }
@@ -190,7 +190,7 @@ V_BODY void end_group(const ls_packed *w, const uint8_t *tile, int kind, int xp,
 /* One tile by one row; 16 << size is the group. */
 V_BODY void one_row_tile(const ls_packed *w, const uint8_t *tile, int kind, int xp, int size, const line *l, sums *z) {
     const int step = size == LS_SUM_64 ? 2 : 1, group = 16 << size;
-    floats unit = f_load(tile);
+    floats unit = f_power(tile);
     lanes acc[CHAINS][3];
     *z = (sums){w_zero(), w_zero()};
     for (int64_t k = 0; k < w->spans; k += step) {
@@ -251,7 +251,7 @@ V_BODY void unpack(const ls_packed *w, const uint8_t *tile, int64_t begin, int64
             for (int j = 0; j < wp; j++) v_store(to + (i * wp + j) * V_TILES * 64, p[j]);
         }
     }
-    floats unit = f_load(tile);
+    floats unit = f_power(tile);
     int64_t g0 = begin * LS_SPAN / w->form.group, g1 = end * LS_SPAN / w->form.group;
     for (int64_t g = g0; g < g1; g++) {
         lanes s, m = v_set(0);
