@@ -20,7 +20,7 @@ import unittest
 LOCKSTEP, FIXTURES = os.path.abspath(sys.argv.pop(1)), os.path.abspath(sys.argv.pop(1))
 LLAMA = os.path.join(FIXTURES, "models", "llama")
 SMOLLM2 = os.environ.get("LS_SMOLLM2_GGUF")
-COMMANDS = ["run", "generate", "tokenize", "inspect", "arch", "bench", "verify", "oracle", "list", "pull", "rm"]
+COMMANDS = ["run", "generate", "tokenize", "inspect", "arch", "bench", "verify", "oracle", "qualify", "list", "pull", "rm"]
 
 
 def run(*args, **kwargs):
