@@ -51,7 +51,7 @@ typedef struct ls_emit_options {
 /* What a weight argument holds. The data is made by ls_emit_weight_data. */
 typedef enum ls_weight_role {
     LS_W_ROWS,     /* f32 [rows, cols] as the format's values: embedding table; canonical under an exact contract */
-    LS_W_MATRIX,   /* the same in |type|'s dtype: float products */
+    LS_W_MATRIX,   /* [E, K, N] f32, f16 or bf16, the format's values: float products; E 1, or the experts */
     LS_W_VECTOR,   /* f32 [n], canonical and with |offset| added under an exact contract */
     LS_W_INTEGERS, /* digit |digit| of u - z: [E, G * group / sub, sub, N], f32, f64 or i8; E 1, or the experts */
     LS_W_SCALES,   /* i32 [E, G, N]: S */

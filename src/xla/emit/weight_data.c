@@ -9,24 +9,28 @@
 
 /* ---- Values --------------------------------------------------------------------------------------------------------------- */
 
-static void store(const ls_emit_weight *w, void *out, int64_t at, const float *x, int64_t n) {
-    for (int64_t i = 0; i < n; i++) {
-        if (w->type.dtype == LS_DT_F16) ((uint16_t *)out)[at + i] = ls_f32_to_f16(x[i]);
-        else if (w->type.dtype == LS_DT_BF16) ((uint16_t *)out)[at + i] = ls_f32_to_bf16(x[i]);
-        else ((float *)out)[at + i] = x[i];
-    }
+static void store(const ls_emit_weight *w, void *out, int64_t at, float x) {
+    if (w->type.dtype == LS_DT_F16) ((uint16_t *)out)[at] = ls_f32_to_f16(x);
+    else if (w->type.dtype == LS_DT_BF16) ((uint16_t *)out)[at] = ls_f32_to_bf16(x);
+    else ((float *)out)[at] = x;
 }
 
-/* Rows of all parameters, one after the other. */
+/* Element of column k of row r (of parameter i) in LS_W_ROWS [rows, cols] or LS_W_MATRIX [E, K, N]. */
+static int64_t place_of(const ls_emit_weight *w, int i, int64_t r, int64_t k) {
+    if (w->role == LS_W_ROWS) return r * w->param->cols + k;
+    int64_t cols = w->type.dim[1], n = w->type.dim[2], row = i * w->param->rows + r;
+    return (row / n * cols + k) * n + row % n;
+}
+
+/* Rows of all parameters, in order. */
 static ls_code fill_rows(const ls_emit_weight *w, void *out, ls_error *e) {
-    int64_t cols = w->param->cols, at = 0;
+    int64_t cols = w->param->cols;
     float *row;
     LS_TRY(ls_calloc(&row, (size_t)cols, sizeof *row, w->name, e));
     for (int i = 0; i < w->n_params; i++)
-        for (int64_t r = 0; r < w->param[i].rows; r++, at += cols) {
+        for (int64_t r = 0; r < w->param[i].rows; r++) {
             ls_tensor_row_values(w->param[i].tensor, w->param[i].row_begin + r, row);
-            for (int64_t k = 0; w->contract != LS_CONTRACT_FLOAT && k < cols; k++) row[k] = ls_canon(row[k]);
-            store(w, out, at, row, cols);
+            for (int64_t k = 0; k < cols; k++) store(w, out, place_of(w, i, r, k), w->contract == LS_CONTRACT_FLOAT ? row[k] : ls_canon(row[k]));
         }
     ls_free(row);
     return LS_OK;
