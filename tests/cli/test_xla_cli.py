@@ -108,6 +108,15 @@ class XlaTest(unittest.TestCase):
             self.check(run("generate", LLAMA, *XLA, "--allow-unqualified", *args), 1, part)
         for option in ("--engine", "--device", "--plugin", "--gpu-target", "--precision", "--quant", "--buckets"):
             self.check(run("generate", LLAMA, *IDS, option, "cpu"), 1, "is for backend xla; the backend is native")
+        folder = shutil.copytree(LLAMA, os.path.join(CACHE, "unknown"))
+        with open(os.path.join(folder, "config.json")) as f:
+            config = json.load(f)
+        with open(os.path.join(folder, "config.json"), "w") as f:
+            json.dump({**config, "model_type": "llamas", "architectures": ["LlamasForCausalLM"]}, f)
+        for command in (["generate", folder, *XLA, "--allow-unqualified"], ["qualify", folder]):
+            result = run(*command)
+            self.check(result, 2 if command[0] == "qualify" else 1, "llamas")
+            self.assertIn("UNIMPLEMENTED", result.stderr)
 
     # ---- Qualification --------------------------------------------------------------------------------------------------
 
@@ -162,6 +171,14 @@ class XlaTest(unittest.TestCase):
         self.assertEqual(compiling["cache_hits"], compiling["programs"])
         self.assertEqual(compiling["programs"], first["xla"]["compiling"]["programs"])
         self.check(run(*arguments[:-1]), 0, f"programs, {compiling['programs']} from the cache")
+
+    def test_narrow_operands_do_not_qualify(self):
+        narrow = ["--contract", "float", "--precision", "bf16"]
+        record = json.loads(self.check(run("qualify", LLAMA, *narrow, "--json", "--quiet"), 1))
+        self.assertEqual((record["combination"]["precision"], record["same_input"]["passed"], record["tokens"]["equal_bits"]), ("bf16", False, None))
+        self.check(run("generate", LLAMA, *XLA, *narrow), 1, "llama under float on pjrt cpu is not qualified")
+        d = json.loads(self.check(run("generate", LLAMA, *XLA, *narrow, "--allow-unqualified", "--json"), 0))
+        self.assertEqual((d["qualified"], d["xla"]["precision"], d["xla"]["kernel"]), (False, "bf16", "unobserved"))
 
     def test_qualify_could_not(self):
         for args, part in (([], "give one model"), ([LLAMA, "--nonsense"], "--help"), ([LLAMA, "--device", "cuda"], "no PJRT plugin"), (["/nonexistent"], "NOT_FOUND"),
