@@ -81,8 +81,8 @@ static ls_code measure(const bench *b, ls_model *m, speed *prefill, speed *decod
 /* How the device compiler took it: |xla| of the description. */
 static void print_compiling(const json_t *xla) {
     const json_t *c = json_object_get(xla, "compiling");
-    printf("compile  %.2f s for %lld programs, %lld from the cache\n", json_real_value(json_object_get(c, "seconds")), (long long)json_integer_value(json_object_get(c, "programs")),
-           (long long)json_integer_value(json_object_get(c, "cache_hits")));
+    printf("compile  %.2f s for %lld programs, %lld from the cache\n", json_real_value(json_object_get(c, "seconds")),
+           (long long)json_integer_value(json_object_get(c, "programs")), (long long)json_integer_value(json_object_get(c, "cache_hits")));
     printf("engine   %s\n", json_string_value(json_object_get(json_object_get(xla, "engine"), "identity")));
     if (json_is_false(json_object_get(xla, "qualified"))) printf("unqualified: %s\n", json_string_value(json_object_get(xla, "qualification")));
 }
@@ -100,10 +100,10 @@ static int print_text(const bench *b, const ls_model *m, speed prefill, speed de
 static int report(const bench *b, const ls_model *m, speed prefill, speed decode) {
     const char *backend = b->common.model.backend ? b->common.model.backend : "native";
     if (!b->json) return print_text(b, m, prefill, decode);
-    json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:f, s:f, s:f, s:f}", "model", b->model_name, "contract", ls_model_contract(m), "backend", backend, "compiler",
-                          LS_BUILD_COMPILER, "threads", b->common.model.threads, "prompt", b->prompt, "tokens", b->tokens, "batch", b->batch, "repeats", b->repeats,
-                          "prefill_tokens_per_second_best", prefill.best, "prefill_tokens_per_second_mean", prefill.sum / b->repeats, "decode_tokens_per_second_best", decode.best,
-                          "decode_tokens_per_second_mean", decode.sum / b->repeats);
+    json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:f, s:f, s:f, s:f}", "model", b->model_name, "contract", ls_model_contract(m),
+                          "backend", backend, "compiler", LS_BUILD_COMPILER, "threads", b->common.model.threads, "prompt", b->prompt, "tokens", b->tokens,
+                          "batch", b->batch, "repeats", b->repeats, "prefill_tokens_per_second_best", prefill.best, "prefill_tokens_per_second_mean",
+                          prefill.sum / b->repeats, "decode_tokens_per_second_best", decode.best, "decode_tokens_per_second_mean", decode.sum / b->repeats);
     json_t *xla = cli_describe_xla(m);
     if (xla) json_object_set_new(o, "xla", xla);
     else json_object_set_new(o, "level", json_string(b->common.model.level ? b->common.model.level : ls_machine_level()));

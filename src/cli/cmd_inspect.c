@@ -43,7 +43,9 @@ static void print_text(json_t *o) {
     json_array_foreach(json_object_get(o, "contracts"), i, v) if (strcmp(json_string_value(v), string(o, "contract"))) printf(" %s", json_string_value(v));
     printf("\nfingerprint    %s\n", string(o, "fingerprint"));
     const json_t *xla = json_object_get(o, "xla");
-    if (xla) printf("engine         %s\nqualified      %s: %s\n", string(json_object_get(xla, "engine"), "identity"), json_is_true(json_object_get(xla, "qualified")) ? "yes" : "no", string(xla, "qualification"));
+    if (xla)
+        printf("engine         %s\nqualified      %s: %s\n", string(json_object_get(xla, "engine"), "identity"),
+               json_is_true(json_object_get(xla, "qualified")) ? "yes" : "no", string(xla, "qualification"));
     v = json_object_get(o, "chat_template");
     printf("chat template  %s\n", json_is_true(v) ? "yes" : json_is_string(v) ? json_string_value(v) : "none");
     printf("unused tensors %lld", integer(o, "unused_tensors"));

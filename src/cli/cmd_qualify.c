@@ -51,7 +51,9 @@ static const char *text_of(const json_t *record, const char *part, const char *k
     return s ? s : "-";
 }
 
-static long long number_of(const json_t *record, const char *part, const char *key) { return (long long)json_integer_value(json_object_get(json_object_get(record, part), key)); }
+static long long number_of(const json_t *record, const char *part, const char *key) {
+    return (long long)json_integer_value(json_object_get(json_object_get(record, part), key));
+}
 
 static void print_stage(const json_t *record, const char *part, const char *label) {
     bool passed = json_is_true(json_object_get(json_object_get(record, part), "passed"));
@@ -61,15 +63,16 @@ static void print_stage(const json_t *record, const char *part, const char *labe
 
 static void print_text(const json_t *record, const char *path) {
     bool qualified = json_is_true(json_object_get(record, "qualified"));
-    printf("combination %s, %s, precision %s, quant %s\nengine      %s\n", text_of(record, "combination", "architecture"), text_of(record, "combination", "contract"),
-           text_of(record, "combination", "precision"), text_of(record, "combination", "quant"), text_of(record, "combination", "engine"));
+    printf("combination %s, %s, precision %s, quant %s\nengine      %s\n", text_of(record, "combination", "architecture"),
+           text_of(record, "combination", "contract"), text_of(record, "combination", "precision"), text_of(record, "combination", "quant"),
+           text_of(record, "combination", "engine"));
     print_stage(record, "same_input", "same input");
     printf(": %lld nodes over %lld positions against %s, by %s\n", number_of(record, "same_input", "nodes"), number_of(record, "same_input", "positions"),
            text_of(record, "same_input", "left"), text_of(record, "same_input", "rule"));
     print_stage(record, "tokens", "tokens");
     const json_t *bits = json_object_get(json_object_get(record, "tokens"), "equal_bits");
-    printf(": %lld tokens of %lld prompts against %s%s\n", number_of(record, "tokens", "compared"), number_of(record, "tokens", "prompts"), text_of(record, "tokens", "reference"),
-           json_is_true(bits) ? "; logits equal native's bit for bit" : "");
+    printf(": %lld tokens of %lld prompts against %s%s\n", number_of(record, "tokens", "compared"), number_of(record, "tokens", "prompts"),
+           text_of(record, "tokens", "reference"), json_is_true(bits) ? "; logits equal native's bit for bit" : "");
     printf("record      %s\n%s\n", path, qualified ? "QUALIFIED" : "NOT QUALIFIED");
 }
 
@@ -113,11 +116,20 @@ static int run(qualify *q) {
 
 /* 0 to go on, otherwise the exit code + 1. */
 static int parse(qualify *q, int argc, char **argv) {
-    static const struct option options[] = {
-        {"contract", required_argument, NULL, OPT_CONTRACT}, {"engine", required_argument, NULL, OPT_ENGINE}, {"device", required_argument, NULL, OPT_DEVICE},
-        {"plugin", required_argument, NULL, OPT_PLUGIN}, {"gpu-target", required_argument, NULL, OPT_GPU_TARGET}, {"rocm-target", required_argument, NULL, OPT_GPU_TARGET},
-        {"precision", required_argument, NULL, OPT_PRECISION}, {"quant", required_argument, NULL, OPT_QUANT}, {"reference", required_argument, NULL, OPT_REFERENCE},
-        {"json", no_argument, NULL, OPT_JSON}, {"quiet", no_argument, NULL, OPT_QUIET}, {"heartbeat", required_argument, NULL, OPT_HEARTBEAT}, {"help", no_argument, NULL, 'h'}, {0}};
+    static const struct option options[] = {{"contract", required_argument, NULL, OPT_CONTRACT},
+                                            {"engine", required_argument, NULL, OPT_ENGINE},
+                                            {"device", required_argument, NULL, OPT_DEVICE},
+                                            {"plugin", required_argument, NULL, OPT_PLUGIN},
+                                            {"gpu-target", required_argument, NULL, OPT_GPU_TARGET},
+                                            {"rocm-target", required_argument, NULL, OPT_GPU_TARGET},
+                                            {"precision", required_argument, NULL, OPT_PRECISION},
+                                            {"quant", required_argument, NULL, OPT_QUANT},
+                                            {"reference", required_argument, NULL, OPT_REFERENCE},
+                                            {"json", no_argument, NULL, OPT_JSON},
+                                            {"quiet", no_argument, NULL, OPT_QUIET},
+                                            {"heartbeat", required_argument, NULL, OPT_HEARTBEAT},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {0}};
     for (int opt; (opt = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
         if (cli_options_take(&q->common, opt, optarg) > 0) continue;
         if (opt == 'h') q->common.help = true;

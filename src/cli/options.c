@@ -117,9 +117,10 @@ static bool is_bucket_list(const char *command, const char *name) {
 
 static bool take_xla_variables(cli_options *o) {
     ls_model_options *m = &o->model;
-    const variable v[] = {{"LOCKSTEP_ENGINE", &m->engine, "pjrt, iree"}, {"LOCKSTEP_DEVICE", &m->device, "cpu, cuda, rocm, tpu, oneapi, metal, local-task, local-sync, hip"},
-                          {"LOCKSTEP_GPU_TARGET", &m->gpu_target, NULL}, {"LOCKSTEP_PRECISION", &m->precision, "f32, f16, bf16"},
-                          {"LOCKSTEP_QUANT", &m->quant, "dense, packed"}, {"LOCKSTEP_BUCKETS", &m->buckets, NULL}};
+    const variable v[] = {
+        {"LOCKSTEP_ENGINE", &m->engine, "pjrt, iree"},  {"LOCKSTEP_DEVICE", &m->device, "cpu, cuda, rocm, tpu, oneapi, metal, local-task, local-sync, hip"},
+        {"LOCKSTEP_GPU_TARGET", &m->gpu_target, NULL},  {"LOCKSTEP_PRECISION", &m->precision, "f32, f16, bf16"},
+        {"LOCKSTEP_QUANT", &m->quant, "dense, packed"}, {"LOCKSTEP_BUCKETS", &m->buckets, NULL}};
     const char *allow = lookup("LOCKSTEP_ALLOW_UNQUALIFIED");
     if (allow && strcmp(allow, "0") && strcmp(allow, "1")) {
         cli_usage(o->command, "LOCKSTEP_ALLOW_UNQUALIFIED is \"%s\"; allowed are 0, 1", allow);

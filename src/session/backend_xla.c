@@ -15,21 +15,25 @@ static bool is_xla(const ls_model_options *o) { return o->backend && !strcmp(o->
 static ls_code check_native(const ls_model_options *o, ls_error *e) {
     const struct {
         const char *name, *value;
-    } given[] = {{"engine", o->engine}, {"device", o->device}, {"plugin", o->plugin}, {"gpu-target", o->gpu_target}, {"precision", o->precision}, {"quant", o->quant}, {"buckets", o->buckets}};
+    } given[] = {{"engine", o->engine},       {"device", o->device}, {"plugin", o->plugin},  {"gpu-target", o->gpu_target},
+                 {"precision", o->precision}, {"quant", o->quant},   {"buckets", o->buckets}};
     for (size_t i = 0; i < sizeof given / sizeof *given; i++)
         if (given[i].value)
-            LS_FAIL(e, LS_INVALID_ARGUMENT, "%s \"%.80s\" is for backend xla; the backend is %s. Leave it out or choose backend xla", given[i].name, given[i].value,
-                    o->backend ? o->backend : "native");
+            LS_FAIL(e, LS_INVALID_ARGUMENT, "%s \"%.80s\" is for backend xla; the backend is %s. Leave it out or choose backend xla", given[i].name,
+                    given[i].value, o->backend ? o->backend : "native");
     return LS_OK;
 }
 
 ls_code ls_backend_check_options(const ls_model_options *o, ls_contract contract, ls_error *e) {
     if (!is_xla(o)) return check_native(o, e);
     if (o->level) LS_FAIL(e, LS_INVALID_ARGUMENT, "level \"%.80s\" is for backend native; on xla the compiler chooses instructions. Leave it out", o->level);
-    if (o->threads) LS_FAIL(e, LS_INVALID_ARGUMENT, "%d threads are for backend native; XLA's CPU compiler takes NPROC from the environment. Leave it out", o->threads);
+    if (o->threads)
+        LS_FAIL(e, LS_INVALID_ARGUMENT, "%d threads are for backend native; XLA's CPU compiler takes NPROC from the environment. Leave it out", o->threads);
     if (contract == LS_CONTRACT_FLOAT) return LS_OK;
     const char *name = o->precision ? "precision" : "quant", *value = o->precision ? o->precision : o->quant;
-    if (value) LS_FAIL(e, LS_INVALID_ARGUMENT, "%s \"%.80s\" is for contract float; %s says itself how numbers are carried. Leave it out", name, value, ls_contract_name(contract));
+    if (value)
+        LS_FAIL(e, LS_INVALID_ARGUMENT, "%s \"%.80s\" is for contract float; %s says itself how numbers are carried. Leave it out", name, value,
+                ls_contract_name(contract));
     return LS_OK;
 }
 
@@ -38,9 +42,11 @@ static ls_code parse_buckets(const char *text, ls_xla_options *xo, ls_error *e) 
     for (const char *p = text;;) {
         char *end;
         long v = *p >= '0' && *p <= '9' ? strtol(p, &end, 10) : (end = NULL, 0);
-        bool ok = v >= 1 && v <= LS_MAX_CONTEXT && (!*end || *end == ',') && xo->n_buckets < LS_XLA_MAX_BUCKETS && (!xo->n_buckets || v > xo->bucket[xo->n_buckets - 1]);
+        bool ok = v >= 1 && v <= LS_MAX_CONTEXT && (!*end || *end == ',') && xo->n_buckets < LS_XLA_MAX_BUCKETS &&
+                  (!xo->n_buckets || v > xo->bucket[xo->n_buckets - 1]);
         if (!ok)
-            LS_FAIL(e, LS_INVALID_ARGUMENT, "buckets \"%.80s\": give up to %d ascending capacities of 1 to %d positions, such as 256,1024", text, LS_XLA_MAX_BUCKETS, LS_MAX_CONTEXT);
+            LS_FAIL(e, LS_INVALID_ARGUMENT, "buckets \"%.80s\": give up to %d ascending capacities of 1 to %d positions, such as 256,1024", text,
+                    LS_XLA_MAX_BUCKETS, LS_MAX_CONTEXT);
         xo->bucket[xo->n_buckets++] = (int)v;
         if (!*end) return LS_OK;
         p = end + 1;
@@ -73,7 +79,9 @@ static ls_code xla_options(ls_xla_options *xo, const ls_engine *engine, const ls
 static ls_code open_engine(ls_engine **out, const ls_model_options *o, ls_error *e) {
     const char *engine = o->engine ? o->engine : "pjrt";
     if (!strcmp(engine, "pjrt")) {
-        if (o->gpu_target) LS_FAIL(e, LS_INVALID_ARGUMENT, "gpu-target \"%.80s\" is for engine iree; a PJRT plugin compiles for the device it finds. Leave it out", o->gpu_target);
+        if (o->gpu_target)
+            LS_FAIL(e, LS_INVALID_ARGUMENT, "gpu-target \"%.80s\" is for engine iree; a PJRT plugin compiles for the device it finds. Leave it out",
+                    o->gpu_target);
         return ls_pjrt_open(out, &(ls_pjrt_options){.plugin = o->plugin, .device = o->device}, e);
     }
     if (!strcmp(engine, "iree")) {
@@ -103,11 +111,14 @@ static ls_code qualify(ls_backend_xla *x, const ls_graph *g, const ls_model_opti
     json_decref(combination);
     if (rc || x->qualified || o->allow_unqualified) return rc;
     LS_FAIL(e, LS_FAILED_PRECONDITION,
-            "%s under %s on %s %s is not qualified: %.300s. Run lockstep qualify on this model with the same options, or allow unqualified results (--allow-unqualified)",
-            g->architecture ? g->architecture : "this family", ls_contract_name(g->contract), x->engine->identity.runtime, x->engine->identity.platform, x->why.data);
+            "%s under %s on %s %s is not qualified: %.300s. Run lockstep qualify on this model with the same options, or allow unqualified results "
+            "(--allow-unqualified)",
+            g->architecture ? g->architecture : "this family", ls_contract_name(g->contract), x->engine->identity.runtime, x->engine->identity.platform,
+            x->why.data);
 }
 
-ls_code ls_backend_xla_open(ls_executor **out, ls_backend_xla *x, const ls_graph *g, ls_checkpoint *c, const ls_model_options *o, const ls_executor_options *xo, ls_error *e) {
+ls_code ls_backend_xla_open(ls_executor **out, ls_backend_xla *x, const ls_graph *g, ls_checkpoint *c, const ls_model_options *o, const ls_executor_options *xo,
+                            ls_error *e) {
     LS_TRY(ls_backend_xla_open_engine(x, g, o, e));
     LS_TRY(qualify(x, g, o, e));
     return ls_xla_create(out, g, c, x->engine, &x->options, xo, e);
@@ -126,15 +137,18 @@ static json_t *describe_engine(const ls_engine *x) {
     ls_str text = {0};
     json_t *o = NULL;
     if (!ls_engine_identity_text(id, &text, NULL))
-        o = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "identity", text.data, "runtime", id->runtime, "platform", id->platform, "version", id->version, "library",
-                      id->library, "library_sha256", id->library_sha256, "compiler", id->compiler, "flags", id->flags, "target", id->target, "device", id->device);
+        o = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "identity", text.data, "runtime", id->runtime, "platform", id->platform, "version",
+                      id->version, "library", id->library, "library_sha256", id->library_sha256, "compiler", id->compiler, "flags", id->flags, "target",
+                      id->target, "device", id->device);
     ls_str_deinit(&text);
     return o;
 }
 
 json_t *ls_backend_xla_describe(const ls_backend_xla *x, const ls_executor *executor, bool real) {
     ls_xla_stats s = executor ? ls_xla_executor_stats(executor) : (ls_xla_stats){0};
-    return json_pack("{s:o, s:s, s:s, s:s, s:s, s:b, s:s, s:{s:i, s:i, s:f}}", "engine", describe_engine(x->engine), "precision", real ? ls_precision_name(x->options.precision) : "by contract",
-                     "quant", !real ? "by contract" : x->options.packed ? "packed" : "dense", "tf32", tf32(x->engine), "kernel", real ? "unobserved" : "fixed by contract", "qualified",
-                     x->qualified, "qualification", x->why.data ? x->why.data : "", "compiling", "programs", s.programs, "cache_hits", s.cache_hits, "seconds", s.compile_seconds);
+    const char *quant = !real ? "by contract" : x->options.packed ? "packed" : "dense";
+    return json_pack("{s:o, s:s, s:s, s:s, s:s, s:b, s:s, s:{s:i, s:i, s:f}}", "engine", describe_engine(x->engine), "precision",
+                     real ? ls_precision_name(x->options.precision) : "by contract", "quant", quant, "tf32", tf32(x->engine), "kernel",
+                     real ? "unobserved" : "fixed by contract", "qualified", x->qualified, "qualification", x->why.data ? x->why.data : "", "compiling",
+                     "programs", s.programs, "cache_hits", s.cache_hits, "seconds", s.compile_seconds);
 }

@@ -22,12 +22,13 @@ static ls_code packed(json_t **out, json_t *v, ls_error *e) {
 
 ls_code ls_qualification_combination(json_t **out, const ls_graph *g, const ls_engine_identity *engine, const ls_xla_options *xo, ls_error *e) {
     bool real = g->contract == LS_CONTRACT_FLOAT;
+    const char *precision = real ? ls_precision_name(xo->precision) : "by contract", *quant = !real ? "by contract" : xo->packed ? "packed" : "dense";
     ls_str identity = {0};
     ls_code rc = ls_engine_identity_text(engine, &identity, e);
     if (!rc)
-        rc = packed(out, json_pack("{s:s, s:s, s:i, s:s, s:s, s:s}", "architecture", g->architecture ? g->architecture : "unknown", "contract", ls_contract_name(g->contract),
-                                   "contract_version", (int)LS_CONTRACT_VERSION, "precision", real ? ls_precision_name(xo->precision) : "by contract", "quant",
-                                   !real ? "by contract" : xo->packed ? "packed" : "dense", "engine", identity.data), e);
+        rc = packed(out, json_pack("{s:s, s:s, s:s, s:i, s:s, s:s, s:s}", "program", "lockstep " LS_VERSION_STRING, "architecture",
+                                   g->architecture ? g->architecture : "unknown", "contract", ls_contract_name(g->contract), "contract_version",
+                                   (int)LS_CONTRACT_VERSION, "precision", precision, "quant", quant, "engine", identity.data), e);
     ls_str_deinit(&identity);
     return rc;
 }
@@ -38,13 +39,16 @@ static ls_code check_fields(json_t *r, const char *name, ls_error *e) {
     json_t *bits, *first[2];
     int version, passed[2], qualified;
     json_int_t number;
-    if (json_unpack_ex(r, &je, JSON_STRICT, "{s:s, s:{s:s, s:s, s:i, s:s, s:s, s:s}, s:{s:s, s:s, s:s, s:s}, s:{s:b, s:s, s:s, s:I, s:I, s:o}, s:{s:b, s:s, s:I, s:I, s:o, s:o}, s:b}",
-                       "schema", &schema, "combination", "architecture", &text, "contract", &text, "contract_version", &version, "precision", &text, "quant", &text, "engine",
-                       &text, "model", "name", &text, "fingerprint", &text, "weight_schema_sha256", &text, "weights_sha256", &text, "same_input", "passed", &passed[0], "left",
-                       &text, "rule", &text, "nodes", &number, "positions", &number, "first", &first[0], "tokens", "passed", &passed[1], "reference", &text, "prompts", &number,
-                       "compared", &number, "equal_bits", &bits, "first", &first[1], "qualified", &qualified))
+    if (json_unpack_ex(
+            r, &je, JSON_STRICT,
+            "{s:s, s:{s:s, s:s, s:s, s:i, s:s, s:s, s:s}, s:{s:s, s:s, s:s, s:s}, s:{s:b, s:s, s:s, s:I, s:I, s:o}, s:{s:b, s:s, s:I, s:I, s:o, s:o}, s:b}",
+            "schema", &schema, "combination", "program", &text, "architecture", &text, "contract", &text, "contract_version", &version, "precision", &text,
+            "quant", &text, "engine", &text, "model", "name", &text, "fingerprint", &text, "weight_schema_sha256", &text, "weights_sha256", &text, "same_input",
+            "passed", &passed[0], "left", &text, "rule", &text, "nodes", &number, "positions", &number, "first", &first[0], "tokens", "passed", &passed[1],
+            "reference", &text, "prompts", &number, "compared", &number, "equal_bits", &bits, "first", &first[1], "qualified", &qualified))
         LS_FAIL(e, LS_INVALID_ARGUMENT, "\"%s\" is no qualification record: %s", name, je.text);
-    if (strcmp(schema, LS_QUALIFICATION_SCHEMA)) LS_FAIL(e, LS_INVALID_ARGUMENT, "\"%s\" has the schema \"%.60s\"; this program reads %s", name, schema, LS_QUALIFICATION_SCHEMA);
+    if (strcmp(schema, LS_QUALIFICATION_SCHEMA))
+        LS_FAIL(e, LS_INVALID_ARGUMENT, "\"%s\" has the schema \"%.60s\"; this program reads %s", name, schema, LS_QUALIFICATION_SCHEMA);
     bool claims = qualified == (passed[0] && passed[1]) && passed[0] == json_is_null(first[0]) && passed[1] == json_is_null(first[1]);
     if (!claims) LS_FAIL(e, LS_INVALID_ARGUMENT, "\"%s\" claims what its stages do not say", name);
     return LS_OK;
@@ -132,7 +136,8 @@ static ls_code add_record(findings *f, const json_t *combination, const char *pa
     ls_code rc = LS_OK, found = ls_file_read(&text, path, LS_QUALIFICATION_MAX_BYTES, &why);
     if (!found) found = ls_qualification_parse(text.data ? text.data : "", text.len, path, &r, &why);
     const char *model = json_string_value(json_object_get(json_object_get(r, "model"), "name"));
-    if (!found && !json_equal(json_object_get(r, "combination"), combination)) found = ls_error_set(&why, LS_INVALID_ARGUMENT, __FILE__, __LINE__, "\"%s\" is about another combination", path);
+    if (!found && !json_equal(json_object_get(r, "combination"), combination))
+        found = ls_error_set(&why, LS_INVALID_ARGUMENT, __FILE__, __LINE__, "\"%s\" is about another combination", path);
     if (found) {
         if (!f->failed++) rc = ls_str_append(&f->problem, why.text, SIZE_MAX, e);
     } else if (json_is_true(json_object_get(r, "qualified"))) {

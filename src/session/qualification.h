@@ -1,8 +1,9 @@
 /* Qualification records: which family, contract and device have passed `lockstep qualify`, and whether one may be opened.
  *
- * A record is a small JSON file in the cache of compiled programs. What it qualifies is its combination: architecture, contract and
- * version, precision and form of the weights, and the engine's whole identity (runtime, version, hash of the library, flags,
- * target, device). A combination is qualified when there is a record of it, and none that failed. docs/qualification.md. */
+ * A record is a small JSON file in the cache of compiled programs. What it qualifies is its combination: this program's version (which
+ * writes the modules), architecture, contract and version, precision and form of the weights, and the engine's whole identity (runtime,
+ * version, hash of the library, flags, target, device). A combination is qualified when there is a record of it, and none that
+ * failed. docs/qualification.md. */
 #ifndef LS_SESSION_QUALIFICATION_H
 #define LS_SESSION_QUALIFICATION_H
 

@@ -12,7 +12,8 @@ enum { CONTROL_DECODE = 2 };
 /* ---- Same-input control --------------------------------------------------------------------------------------------------- */
 
 static ls_code copy_option(char *to, size_t size, const char *name, const char *value, ls_error *e) {
-    if (value && (size_t)snprintf(to, size, "%s", value) >= size) LS_FAIL(e, LS_INVALID_ARGUMENT, "%s \"%.80s\" has more than %zu bytes", name, value, size - 1);
+    if (value && (size_t)snprintf(to, size, "%s", value) >= size)
+        LS_FAIL(e, LS_INVALID_ARGUMENT, "%s \"%.80s\" has more than %zu bytes", name, value, size - 1);
     return LS_OK;
 }
 
@@ -40,8 +41,8 @@ static ls_code same_input(json_t **out, ls_model *m, const ls_qualify_options *o
     const char *first = r.first >= 0 ? r.graph->nodes[r.first].name : t.compared < r.graph->n_nodes ? "not every node was compared" : NULL;
     ls_code rc = ls_verify_rule(&r, &rule, e);
     if (!rc) {
-        *out = json_pack("{s:b, s:s, s:s, s:I, s:I, s:s?}", "passed", !first, "left", left, "rule", rule.data, "nodes", (json_int_t)t.compared, "positions", (json_int_t)r.n_tokens,
-                         "first", first);
+        *out = json_pack("{s:b, s:s, s:s, s:I, s:I, s:s?}", "passed", !first, "left", left, "rule", rule.data, "nodes", (json_int_t)t.compared, "positions",
+                         (json_int_t)r.n_tokens, "first", first);
         if (!*out) rc = ls_error_set(e, LS_RESOURCE_EXHAUSTED, __FILE__, __LINE__, "no memory for the record");
     }
     ls_str_deinit(&rule);
@@ -52,8 +53,8 @@ static ls_code same_input(json_t **out, ls_model *m, const ls_qualify_options *o
 /* ---- Record ---------------------------------------------------------------------------------------------------------------- */
 
 static json_t *tokens_json(const ls_qualify_tokens *t) {
-    return json_pack("{s:b, s:s, s:i, s:I, s:o, s:s?}", "passed", !t->first[0], "reference", t->reference, "prompts", t->n, "compared", (json_int_t)t->compared, "equal_bits",
-                     t->bits_known ? json_boolean(t->bits_equal) : json_null(), "first", t->first[0] ? t->first : NULL);
+    return json_pack("{s:b, s:s, s:i, s:I, s:o, s:s?}", "passed", !t->first[0], "reference", t->reference, "prompts", t->n, "compared", (json_int_t)t->compared,
+                     "equal_bits", t->bits_known ? json_boolean(t->bits_equal) : json_null(), "first", t->first[0] ? t->first : NULL);
 }
 
 /* Takes over |combination|, |control| and |tokens|. */
@@ -63,8 +64,8 @@ static ls_code make_record(json_t **out, const ls_model *m, const char *name, js
     ls_code rc = ls_checkpoint_schema_sha256(m->checkpoint, schema, e);
     if (!rc) rc = ls_checkpoint_bytes_sha256(m->checkpoint, bytes, e);
     json_t *model = json_pack("{s:s, s:s, s:s, s:s}", "name", name, "fingerprint", m->fingerprint, "weight_schema_sha256", schema, "weights_sha256", bytes);
-    *out = json_pack("{s:s, s:o, s:o, s:o, s:o, s:b}", "schema", LS_QUALIFICATION_SCHEMA, "combination", combination, "model", model, "same_input", control, "tokens", tokens,
-                     "qualified", qualified);
+    *out = json_pack("{s:s, s:o, s:o, s:o, s:o, s:b}", "schema", LS_QUALIFICATION_SCHEMA, "combination", combination, "model", model, "same_input", control,
+                     "tokens", tokens, "qualified", qualified);
     if (!rc && !*out) rc = ls_error_set(e, LS_RESOURCE_EXHAUSTED, __FILE__, __LINE__, "no memory for the record");
     if (rc) {
         json_decref(*out);

@@ -7,7 +7,8 @@
 
 enum { CONTEXT_STEP = 256 };
 
-static const char *const texts[LS_QUALIFY_PROMPTS] = {"The capital of France is", "Once upon a time", "def fibonacci(n):\n", "In 1969, three people flew to the Moon. Their names were"};
+static const char *const texts[LS_QUALIFY_PROMPTS] = {"The capital of France is", "Once upon a time", "def fibonacci(n):\n",
+                                                      "In 1969, three people flew to the Moon. Their names were"};
 static const size_t lengths[LS_QUALIFY_PROMPTS] = {3, 5, 8, LS_QUALIFY_PROMPT_IDS}; /* of prompts without a tokenizer */
 
 /* ---- Prompts ----------------------------------------------------------------------------------------------------------- */
@@ -36,7 +37,8 @@ static ls_code recorded_ids(ls_checkpoint *c, const char *file, const char *name
     *n = (size_t)t->shape[0];
     memcpy(out, t->data, *n * sizeof *out);
     for (size_t i = 0; i < *n; i++)
-        if (out[i] < 0 || out[i] >= vocab) LS_FAIL(e, LS_INVALID_ARGUMENT, "\"%s\": %s holds %d; the vocabulary has %lld", file, name, (int)out[i], (long long)vocab);
+        if (out[i] < 0 || out[i] >= vocab)
+            LS_FAIL(e, LS_INVALID_ARGUMENT, "\"%s\": %s holds %d; the vocabulary has %lld", file, name, (int)out[i], (long long)vocab);
     return LS_OK;
 }
 
@@ -124,7 +126,8 @@ static void compare(ls_qualify_tokens *t, const char *how, const outcome *out, c
         const ls_qualify_prompt *p = &t->prompt[i % t->n];
         for (size_t k = 0; k < p->n_want; k++, t->compared++)
             if (!t->first[0] && (k >= out[i].n || out[i].ids[k] != p->want[k]))
-                snprintf(t->first, sizeof t->first, "prompt %d %s, token %zu: %d, the reference has %d", i % t->n, how, k, k < out[i].n ? (int)out[i].ids[k] : -1, (int)p->want[k]);
+                snprintf(t->first, sizeof t->first, "prompt %d %s, token %zu: %d, the reference has %d", i % t->n, how, k,
+                         k < out[i].n ? (int)out[i].ids[k] : -1, (int)p->want[k]);
         if (!native || !strcmp(out[i].sha, native[i % t->n].sha)) continue;
         t->bits_equal = false;
         if (!t->first[0]) snprintf(t->first, sizeof t->first, "prompt %d %s: logits are not the native executor's, bit for bit", i % t->n, how);
@@ -153,7 +156,8 @@ static void stage(const ls_qualify_options *o, const char *detail, int done) {
     if (o->stage) o->stage(o->stage_user, &s);
 }
 
-static ls_code run_all(ls_qualify_tokens *t, const char *path, const ls_qualify_options *o, ls_contract contract, int64_t max_context, outcome *native, outcome *out, ls_error *e) {
+static ls_code run_all(ls_qualify_tokens *t, const char *path, const ls_qualify_options *o, ls_contract contract, int64_t max_context, outcome *native,
+                       outcome *out, ls_error *e) {
     const char *name = ls_contract_name(contract);
     bool exact = contract != LS_CONTRACT_FLOAT;
     ls_model_options mo = {.struct_size = sizeof mo, .context = context_of(t, max_context), .slots = 1};

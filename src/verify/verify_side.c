@@ -67,8 +67,11 @@ static bool set_xla_option(ls_side_spec *s, const char *option) {
 }
 
 static ls_code set_option(ls_side_spec *s, const char *option, ls_error *e) {
-    static const char *const allowed[] = {[LS_SIDE_NATIVE] = "contract=NAME, level=NAME or threads=N (1 to 1024)", [LS_SIDE_REFERENCE] = "contract=NAME",
-                                          [LS_SIDE_XLA] = "contract=NAME, device=NAME, plugin=PATH, target=NAME, precision=f32|f16|bf16, quant=dense|packed or modules=fused|nodes", [LS_SIDE_FILE] = "no option"};
+    static const char *const allowed[] = {
+        [LS_SIDE_NATIVE] = "contract=NAME, level=NAME or threads=N (1 to 1024)",
+        [LS_SIDE_REFERENCE] = "contract=NAME",
+        [LS_SIDE_XLA] = "contract=NAME, device=NAME, plugin=PATH, target=NAME, precision=f32|f16|bf16, quant=dense|packed or modules=fused|nodes",
+        [LS_SIDE_FILE] = "no option"};
     const char *v = value_of(option, "contract");
     if (v && s->kind != LS_SIDE_FILE) {
         s->has_contract = true;

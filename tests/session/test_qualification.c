@@ -27,10 +27,10 @@ static json_t *combination(ls_contract contract, ls_precision precision, const c
 
 /* |first| NULL: passed. */
 static json_t *record(json_t *c, const char *weights, const char *first) {
-    return json_pack("{s:s, s:o, s:{s:s, s:s, s:s, s:s}, s:{s:b, s:s, s:s, s:i, s:i, s:n}, s:{s:b, s:s, s:i, s:i, s:b, s:s?}, s:b}", "schema", LS_QUALIFICATION_SCHEMA, "combination", c,
-                     "model", "name", weights, "fingerprint", "f", "weight_schema_sha256", "s", "weights_sha256", weights, "same_input", "passed", 1, "left", "native", "rule",
-                     "equality of bits", "nodes", 49, "positions", 26, "first", "tokens", "passed", !first, "reference", "native exact24", "prompts", 4, "compared", 256, "equal_bits",
-                     !first, "first", first, "qualified", !first);
+    return json_pack("{s:s, s:o, s:{s:s, s:s, s:s, s:s}, s:{s:b, s:s, s:s, s:i, s:i, s:n}, s:{s:b, s:s, s:i, s:i, s:b, s:s?}, s:b}", "schema",
+                     LS_QUALIFICATION_SCHEMA, "combination", c, "model", "name", weights, "fingerprint", "f", "weight_schema_sha256", "s", "weights_sha256",
+                     weights, "same_input", "passed", 1, "left", "native", "rule", "equality of bits", "nodes", 49, "positions", 26, "first", "tokens",
+                     "passed", !first, "reference", "native exact24", "prompts", 4, "compared", 256, "equal_bits", !first, "first", first, "qualified", !first);
 }
 
 static void store(json_t *r, ls_str *path) {

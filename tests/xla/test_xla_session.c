@@ -28,7 +28,13 @@ typedef struct stream {
 
 static ls_model_options options(const char *backend, const char *contract, int slots) {
     bool xla = !strcmp(backend, "xla");
-    return (ls_model_options){.struct_size = sizeof(ls_model_options), .backend = backend, .contract = contract, .slots = slots, .context = 96, .chunk = 16, .allow_unqualified = xla,
+    return (ls_model_options){.struct_size = sizeof(ls_model_options),
+                              .backend = backend,
+                              .contract = contract,
+                              .slots = slots,
+                              .context = 96,
+                              .chunk = 16,
+                              .allow_unqualified = xla,
                               .threads = xla ? 0 : 1};
 }
 
@@ -52,7 +58,8 @@ static void make_stream(stream *s, int seed, int n_prompt, int max_new, int64_t 
 
 static void submit(ls_session *session, stream *s) {
     ls_error e = {0};
-    ls_request r = {.struct_size = sizeof r, .prompt = s->prompt, .n_prompt = (size_t)s->n_prompt, .max_new = s->max_new, .ignore_eos = true, .hash_logits = true};
+    ls_request r = {
+        .struct_size = sizeof r, .prompt = s->prompt, .n_prompt = (size_t)s->n_prompt, .max_new = s->max_new, .ignore_eos = true, .hash_logits = true};
     s->n = 0;
     s->finish = LS_FINISH_NONE;
     s->first_at = -1;
@@ -262,7 +269,8 @@ static void test_end_of_sequence(void **state) {
     size_t at = 0;
     while (at < 9 && full[0].out[at] == full[0].out[0]) at++; /* a token that is not the first one */
     int32_t eos = full[0].out[at];
-    ls_session_config c = {.executor = m->executor, .vocab = m->graph->vocab, .context = m->context, .slots = m->slots, .chunk = m->chunk, .eos = &eos, .n_eos = 1};
+    ls_session_config c = {
+        .executor = m->executor, .vocab = m->graph->vocab, .context = m->context, .slots = m->slots, .chunk = m->chunk, .eos = &eos, .n_eos = 1};
     assert_ok(ls_session_create_on(&s, &c, &e));
     static stream cut[2];
     memcpy(cut, full, sizeof cut);
