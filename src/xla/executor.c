@@ -216,10 +216,10 @@ static ls_code run_piece(ls_xla *x, const ls_batch *b, const ls_xla_piece *p, fl
 
 /* ---- One token of several sequences --------------------------------------------------------------------------------------------- */
 
-/* Every slot has at most one row, there are several, and every slot has room for one more: a free or resting slot computes on
+/* Every slot has at most one row, there are several (or just one slot), and every slot has room for one more: a free or resting slot computes on
  * the place after its last, which its next row overwrites. */
 static bool is_ragged(const ls_xla *x) {
-    if (x->n_pieces < 2) return false;
+    if (x->n_pieces < 2 && x->sequences > 1) return false;
     for (int i = 0; i < x->n_pieces; i++)
         if (x->piece[i].n != 1 || (i && x->piece[i].slot == x->piece[i - 1].slot)) return false;
     for (int i = 0; i < x->o.max_seqs; i++)
