@@ -312,7 +312,7 @@ static void single_operators(void **state) {
         emit_text_init(&t, &m);
         assert_string_equal(emit_text_chain(&t, ""), chains[i]);
         assert_false(module_has(&m, "convert"));
-        assert_int_equal(module_has(&m, "contracting_dims = [1] x [1]"), i == 0);
+        assert_int_equal(module_has(&m, "contracting_dims = [1] x [0]"), i == 0);
         emit_text_deinit(&t);
         ls_emit_module_deinit(&m);
     }
