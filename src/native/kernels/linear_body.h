@@ -125,7 +125,22 @@ V_BODY void finish(const ls_packed *w, const uint8_t *tile, int64_t n, const sum
 }
 
 /* Bytes between what is multiplied and what is fetched. */
-enum { AHEAD = 2048 };
+enum { AHEAD = 8192 };
+
+/* 64-byte lines of half a span, rounded up. */
+V_BODY int half_lines(int kind) {
+    switch (kind) {
+    case LS_PACK_W2: return 1;
+    case LS_PACK_W3:
+    case LS_PACK_W4:
+    case LS_PACK_IQ4: return 2;
+    case LS_PACK_W5:
+    case LS_PACK_W6: return 3;
+    case LS_PACK_W8: return 4;
+    case LS_PACK_F16: return 8;
+    default: return 12;
+    }
+}
 
 /* ---- One row ---------------------------------------------------------------------------------------------------- */
 
@@ -199,8 +214,7 @@ V_BODY void one_row_tile(const ls_packed *w, const uint8_t *tile, int kind, int 
         V_UNROLL for (int part = 0; part < 2 * step; part++) {
             int64_t g = (k * 2 + part) >> size;
             if (part * 16 % group == 0) start_group(kind, xp, w->form.zero, l, g, l->half[block], acc);
-            LS_PREFETCH(span + AHEAD + part * 128);
-            LS_PREFETCH(span + AHEAD + part * 128 + 64);
+            V_UNROLL for (int i = 0; i < half_lines(kind); i++) LS_PREFETCH(span + AHEAD + (part * half_lines(kind) + i) * 64);
             dot_part(kind, xp, span + (size_t)(part / 2) * w->span_bytes, part % 2, l, (k + part / 2) * LS_SPAN, acc);
             if ((part + 1) * 16 % group == 0) end_group(w, tile, kind, xp, l, g, block, unit, acc, z);
         }
