@@ -2,13 +2,14 @@
 """lockstep beside llama.cpp on one GGUF file: decode and 512-token prefill, interleaved runs, same threads.
 
 usage: compare_llama.py LOCKSTEP MODEL.gguf [--threads 2] [--rounds 3]
-needs: pip install llama-cpp-python==0.3.36 (builds llama.cpp for this machine)
+needs: llama-cpp-python; compare_llama.sh builds it for this machine and calls this script
 
 Every round times both programs once, in turn, so that a machine whose speed drifts treats them alike. Prints tokens per
-second of the best round of each, and the ratio of the medians.
+second of the median and the best round of each, and the ratio of the medians.
 """
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import time
@@ -56,8 +57,9 @@ def main():
         theirs.append(run_llama(llm))
     for i, name in enumerate(("prefill 512", "decode")):
         l, r = [x[i] for x in ours], [x[i] for x in theirs]
-        print(f"{name}: lockstep {max(l):.0f}, llama.cpp {max(r):.0f} tokens/s (best of {a.rounds}); "
-              f"ratio of medians {statistics.median(l) / statistics.median(r):.2f}")
+        ml, mr = statistics.median(l), statistics.median(r)
+        print(f"{os.path.basename(a.model)}, {a.threads} threads, {name}: lockstep {ml:.0f} (best {max(l):.0f}), "
+              f"llama.cpp {mr:.0f} (best {max(r):.0f}) tokens/s; ratio {ml / mr:.2f}", flush=True)
 
 
 main()
