@@ -2,8 +2,9 @@
  * decode steps equal the native executor's bit for bit, for one sequence and for ragged batches; under float the tokens are
  * those of transformers and every node, given the reference's inputs, stays within its bound.
  *
- *   test_xla_models ENGINE [single|ragged|float ...] [=FIXTURE]
+ *   test_xla_models ENGINE [single|ragged|float|real ...] [=FIXTURE]
  *
+ * "real" runs the downloaded models that LS_SMOLLM2_GGUF and LS_GEMMA3_GGUF name (make test sets both).
  * ENGINE: a PJRT plugin file, "iree" (compiled here, run by the wheel's Python runtime) or "iree-linked". */
 #include "test.h"
 
@@ -140,6 +141,53 @@ static void check_float(const fixture *f) {
     ls_free(got);
 }
 
+/* A downloaded model: a prompt of eight tokens, then eight greedy steps, under exact16. */
+static void check_real(const char *path) {
+    enum { PROMPT = 8, MORE = 8 };
+    static const int32_t prompt[PROMPT] = {2, 504, 3575, 282, 4649, 314, 7042, 30};
+    ls_error e = {0};
+    fixture f = {.n_prompt = PROMPT, .prompt = prompt};
+    snprintf(f.name, sizeof f.name, "%s", strrchr(path, '/') ? strrchr(path, '/') + 1 : path);
+    assert_ok(ls_checkpoint_open(&f.checkpoint, path, &e));
+    assert_ok(ls_model_build(&f.graph, f.checkpoint, &(ls_build_options){.contract = LS_CONTRACT_EXACT16, .context = 256}, &e));
+    f.vocab = (int)f.graph->vocab;
+    ls_executor *native, *xla;
+    ls_executor_options o = {.max_seqs = 1, .context = 256, .max_rows = PROMPT};
+    float *a, *b;
+    assert_ok(ls_native_create(&native, f.graph, f.checkpoint, &o, &e));
+    assert_ok(ls_xla_create(&xla, f.graph, f.checkpoint, engine, NULL, &o, &e));
+    assert_ok(ls_calloc(&a, PROMPT * (size_t)f.vocab, sizeof *a, "logits", &e));
+    assert_ok(ls_calloc(&b, PROMPT * (size_t)f.vocab, sizeof *b, "logits", &e));
+    int32_t slot[PROMPT] = {0}, last = PROMPT - 1, token;
+    ls_batch batch = {.n_rows = PROMPT, .token = prompt, .slot = slot, .n_out = 1, .out_row = &last};
+    for (int i = 0; i <= MORE; i++) {
+        assert_ok(native->forward(native, &batch, a, &e));
+        assert_ok(xla->forward(xla, &batch, b, &e));
+        must_equal(&f, i ? "decode step" : "prompt", a, b, 1);
+        token = largest(a, f.vocab);
+        last = 0;
+        batch = (ls_batch){.n_rows = 1, .token = &token, .slot = slot, .n_out = 1, .out_row = &last};
+    }
+    xla->destroy(xla);
+    native->destroy(native);
+    ls_free(a);
+    ls_free(b);
+    ls_graph_destroy(f.graph);
+    ls_checkpoint_close(f.checkpoint);
+}
+
+static void downloaded_models_equal_native(void **state) {
+    (void)state;
+    static const char *const names[] = {"LS_SMOLLM2_GGUF", "LS_GEMMA3_GGUF"};
+    int ran = 0;
+    for (int i = 0; i < 2; i++) {
+        const char *path = getenv(names[i]);
+        if (path) check_real(path);
+        ran += path != NULL;
+    }
+    if (!ran) skip(); /* outside make test */
+}
+
 static void each_fixture(ls_contract first, ls_contract last, void (*check)(const fixture *f)) {
     char names[FIXTURE_MAX][128];
     int n = fixture_names(names), ran = 0;
@@ -182,7 +230,7 @@ static bool asked(int argc, char **argv, const char *mode) {
 
 int main(int argc, char **argv) {
     if (argc < 2) {
-        fprintf(stderr, "usage: test_xla_models ENGINE [single|ragged|float ...] [=FIXTURE]\n");
+        fprintf(stderr, "usage: test_xla_models ENGINE [single|ragged|float|real ...] [=FIXTURE]\n");
         return 2;
     }
     engine_name = argv[1];
@@ -198,6 +246,7 @@ int main(int argc, char **argv) {
     if (asked(argc, argv, "ragged")) failed += cmocka_run_group_tests_name("ragged", ((const struct CMUnitTest[]){cmocka_unit_test(ragged_equals_native)}), NULL, NULL);
     if (asked(argc, argv, "float"))
         failed += cmocka_run_group_tests_name("float", ((const struct CMUnitTest[]){cmocka_unit_test(float_gives_the_tokens_of_transformers)}), NULL, NULL);
+    if (asked(argc, argv, "real")) failed += cmocka_run_group_tests_name("real", ((const struct CMUnitTest[]){cmocka_unit_test(downloaded_models_equal_native)}), NULL, NULL);
     engine->ops->destroy(engine);
     return failed ? 1 : 0;
 }
