@@ -12,7 +12,7 @@
 
 #include "fixture_models.h"
 #include "iree_python_engine.h"
-#include "xla/executor.h"
+#include "xla/executor_internal.h"
 #include "xla/iree.h"
 #include "xla/pjrt.h"
 
@@ -75,7 +75,60 @@ static ls_executor *xla_create(const fixture *f, int slots) {
     return x;
 }
 
-/* The whole prompt, every row's logits, then 64 steps. */
+/* Keys and values of the prompt as the native executor computed them: f32 [layers][n_prompt, kv_heads * head_dim] each. */
+typedef struct kept_kv {
+    const ls_graph *g;
+    float *k[64], *v[64];
+} kept_kv;
+
+static void keep_kv(void *user, const ls_node *node, float *values, int64_t rows, int64_t cols) {
+    kept_kv *kept = user;
+    ls_error e = {0};
+    for (size_t i = 0; i < kept->g->n_nodes; i++) {
+        const ls_node *n = &kept->g->nodes[i];
+        if (n->op != LS_OP_ATTENTION) continue;
+        float **to = &kept->g->nodes[n->in[1]] == node ? kept->k : &kept->g->nodes[n->in[2]] == node ? kept->v : NULL;
+        if (!to) continue;
+        assert_ok(ls_calloc(&to[n->layer], (size_t)(rows * cols), sizeof **to, "keys and values", &e));
+        memcpy(to[n->layer], values, (size_t)(rows * cols) * sizeof **to);
+    }
+}
+
+/* The device's caches f32 [B, L, C, kv, d] hold for the prompt what native attention read. */
+static void must_hold(const fixture *f, const ls_xla *x, const ls_buffer *cache, float *const *want, const char *what) {
+    ls_error e = {0};
+    float *got;
+    int64_t row = x->kv_heads * x->head_dim, layer = x->capacity * row;
+    size_t n = (size_t)(x->sequences * f->graph->n_caches * layer);
+    assert_ok(ls_calloc(&got, n, sizeof *got, "cache", &e));
+    assert_ok(engine->ops->read(engine, cache, got, n * sizeof *got, &e));
+    for (int i = 0; i < f->graph->n_caches; i++)
+        if (memcmp(got + i * layer, want[i], (size_t)(f->n_prompt * row) * sizeof *got)) fail_msg("%s: %s of layer %d differ", f->name, what, i);
+    ls_free(got);
+}
+
+static void check_kv(const fixture *f, const ls_executor *xla) {
+    kept_kv kept = {.g = f->graph};
+    ls_error e = {0};
+    ls_executor *native;
+    float *logits;
+    const ls_xla *x = (const ls_xla *)(const void *)xla;
+    ls_executor_options o = {.max_seqs = 1, .context = f->n_prompt, .max_rows = f->n_prompt, .threads = 1, .observer = keep_kv, .observer_user = &kept};
+    assert_true(f->graph->n_caches <= 64);
+    assert_ok(ls_native_create(&native, f->graph, f->checkpoint, &o, &e));
+    assert_ok(ls_calloc(&logits, (size_t)f->n_prompt * (size_t)f->vocab, sizeof *logits, "logits", &e));
+    assert_ok(fixture_prefill(native, f->prompt, f->n_prompt, 0, f->n_prompt, f->vocab, logits, &e));
+    must_hold(f, x, x->k, kept.k, "keys");
+    must_hold(f, x, x->v, kept.v, "values");
+    for (int i = 0; i < f->graph->n_caches; i++) {
+        ls_free(kept.k[i]);
+        ls_free(kept.v[i]);
+    }
+    ls_free(logits);
+    native->destroy(native);
+}
+
+/* The whole prompt, every row's logits, the caches, then 64 steps. */
 static void check_single(const fixture *f) {
     run r = {0};
     ls_error e = {0};
@@ -86,6 +139,7 @@ static void check_single(const fixture *f) {
     assert_ok(ls_calloc(&got, (size_t)f->n_prompt * v, sizeof *got, "logits", &e));
     assert_ok(fixture_prefill(x, f->prompt, f->n_prompt, 0, f->n_prompt, f->vocab, got, &e));
     must_equal(f, "prompt", r.logits, got, (size_t)f->n_prompt);
+    check_kv(f, x);
     for (int i = 0; i < STEPS; i++) {
         int32_t slot = 0, row = 0;
         ls_batch b = {.n_rows = 1, .token = &r.ids[i], .slot = &slot, .n_out = 1, .out_row = &row};

@@ -21,6 +21,8 @@ ls_code ls_entry_parse(const char *name, ls_entry *out, ls_error *e) {
             *out = (ls_entry)i;
             return LS_OK;
         }
+    if (!strcmp(name, "prefill_embeddings_deepstack") || !strcmp(name, "prefill_embeddings_ple"))
+        LS_FAIL(e, LS_UNIMPLEMENTED, "entry \"%s\" is reserved: its arguments are fixed (docs/xla.md), but no family here needs it", name);
     LS_FAIL(e, LS_INVALID_ARGUMENT, "entry \"%.80s\" is unknown; use prefill, prefill_embeddings, decode, decode_ragged or extend", name);
 }
 
