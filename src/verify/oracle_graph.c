@@ -30,13 +30,29 @@ static ls_code add_cache(ls_exact_build *b, ls_error *e) {
     return ls_add_attention(b->g, &unused, q, k, v, &spec, "cache", e);
 }
 
+/* The fixture's rows as the value b->x: values beyond what a weight may be are products of three. */
+static ls_code add_fixture(ls_exact_build *b, int64_t cols, ls_error *e) {
+    const ls_param *table;
+    int both, x, y;
+    LS_TRY(ls_exact_fixture(b, &table, cols, e));
+    LS_TRY(ls_add_embed(b->g, &both, table, 1.0f, "table", e));
+    LS_TRY(ls_add_slice(b->g, &x, both, 0, cols, "table.x", e));
+    LS_TRY(ls_add_slice(b->g, &y, both, cols, cols, "table.y", e));
+    LS_TRY(ls_add_mul(b->g, &x, x, y, "table.xy", e));
+    return ls_add_mul(b->g, &b->x, x, y, "table.xyy", e);
+}
+
+static ls_code add_embedding(ls_exact_build *b, const ls_exact_probe *p, ls_error *e) {
+    const ls_param *table;
+    LS_TRY(ls_exact_table(b, &table, p->format, p->cols, e));
+    return ls_add_embed(b->g, &b->x, table, p->table_scale > 0 ? p->table_scale : 1.0f, "embed", e);
+}
+
 static ls_code build(ls_exact_build *b, ls_contract contract, ls_error *e) {
     const ls_exact_probe *p = b->probe;
-    const ls_param *table;
-    bool table_format = !strcmp(p->op, "embed");
     LS_TRY(ls_graph_create(&b->g, contract, e));
-    LS_TRY(ls_exact_table(b, &table, table_format ? p->format : LS_F32, p->cols, e));
-    LS_TRY(ls_add_embed(b->g, &b->x, table, p->table_scale > 0 ? p->table_scale : 1.0f, "embed", e));
+    if (!strcmp(p->op, "embed")) LS_TRY(add_embedding(b, p, e));
+    else LS_TRY(add_fixture(b, p->cols, e));
     if (strcmp(p->op, "attention")) LS_TRY(add_cache(b, e));
     int value = b->x;
     LS_TRY(p->add(b, &value, e));

@@ -37,7 +37,9 @@ const ls_exact_probe *ls_exact_probe_at(size_t i);
 
 /* A weight [rows, cols] of pseudo-random numbers in |format|, listed among the operands; rows 1: a vector. */
 ls_code ls_exact_param(ls_exact_build *b, const ls_param **out, const char *name, ls_format format, int64_t rows, int64_t cols, ls_error *e);
-/* The fixture [LS_EXACT_VOCAB, cols] as the embedding's table, in |format|. */
+/* A table [LS_EXACT_VOCAB, cols] of values in [-1, 1) in |format|: for embeddings. */
 ls_code ls_exact_table(ls_exact_build *b, const ls_param **out, ls_format format, int64_t cols, ls_error *e);
+/* The fixture [LS_EXACT_VOCAB, cols] as a table f32 [LS_EXACT_VOCAB, 2 cols]: its values are x y y of the halves x, y. */
+ls_code ls_exact_fixture(ls_exact_build *b, const ls_param **out, int64_t cols, ls_error *e);
 
 #endif

@@ -1,5 +1,6 @@
 /* Tensors of the exact probes, made in memory: f32, f16 and bf16 values, GGUF blocks and MLX affine words. Fixtures hold what
  * an operator may meet: zeros of both signs, magnitudes over the whole canonical range, values that canon clamps or drops. */
+#include <math.h>
 #include <string.h>
 
 #include "contract/exact.h"
@@ -30,7 +31,7 @@ static float fixture_value(ls_exact_build *b, int64_t row, int64_t col) {
     switch (row) {
         case 0: return 0.0f;
         case 1: return -0.0f;
-        case 2: return v < 0 ? -0x1p120f : 0x1p110f;       /* clamped to 2^100 */
+        case 2: return v < 0 ? -0x1p112f : 0x1p105f;       /* clamped to 2^100 */
         case 3: return v * 0x1p-110f;                       /* dropped to 0 */
         case 4: return col == 5 ? 0x1p90f : v;              /* one large column hides the others */
         case 5: return v * ls_pow2((int)(next(b) % 201) - 100); /* every exponent */
@@ -58,11 +59,23 @@ static void fill_blocks(ls_exact_build *b, ls_tensor *t, uint8_t *data) {
             }
 }
 
-/* f32, f16 or bf16 values: |fixture|, or uniform ones. */
-static void fill_floats(ls_exact_build *b, ls_tensor *t, void *data, bool fixture) {
-    int64_t cols = t->shape[t->rank - 1], n = ls_tensor_rows(t) * cols;
+/* The fixture's values v as v = x y y in the two halves of each row: weights, and so tables, are below 2^40. */
+static void fill_fixture(ls_exact_build *b, ls_tensor *t, float *data) {
+    int64_t half = t->shape[1] / 2;
+    for (int64_t row = 0; row < t->shape[0]; row++)
+        for (int64_t col = 0; col < half; col++) {
+            int e;
+            float m = frexpf(fixture_value(b, row, col), &e), *at = data + 2 * row * half + col;
+            at[0] = ldexpf(m, e - 2 * (e / 3));
+            at[half] = ldexpf(1, e / 3);
+        }
+}
+
+/* f32, f16 or bf16 values, uniform in [-1, 1). */
+static void fill_floats(ls_exact_build *b, ls_tensor *t, void *data) {
+    int64_t n = ls_tensor_rows(t) * t->shape[t->rank - 1];
     for (int64_t i = 0; i < n; i++) {
-        float v = fixture ? fixture_value(b, i / cols, i % cols) : unit(b);
+        float v = unit(b);
         if (t->format == LS_F32) ((float *)data)[i] = v;
         else ((uint16_t *)data)[i] = t->format == LS_F16 ? ls_f32_to_f16(v) : ls_f32_to_bf16(v);
     }
@@ -106,7 +119,8 @@ static ls_code fill(ls_exact_build *b, ls_tensor *t, int64_t rows, int64_t cols,
     t->bytes = (size_t)rows * row_bytes;
     LS_TRY(ls_arena_alloc(b->a, &data, t->bytes, 1, e));
     t->data = data;
-    if (is_float) fill_floats(b, t, data, fixture);
+    if (fixture) fill_fixture(b, t, data);
+    else if (is_float) fill_floats(b, t, data);
     else fill_blocks(b, t, data);
     ls_dtype dtype = t->format == LS_F32 ? LS_DT_F32 : t->format == LS_F16 ? LS_DT_F16 : t->format == LS_BF16 ? LS_DT_BF16 : LS_DT_U8;
     return list_operand(b, t->name, dtype, rows, is_float ? cols : (int64_t)row_bytes, data, t->bytes, e);
@@ -129,5 +143,9 @@ ls_code ls_exact_param(ls_exact_build *b, const ls_param **out, const char *name
 }
 
 ls_code ls_exact_table(ls_exact_build *b, const ls_param **out, ls_format format, int64_t cols, ls_error *e) {
-    return make(b, out, "table", format, LS_EXACT_VOCAB, cols, true, e);
+    return make(b, out, "table", format, LS_EXACT_VOCAB, cols, false, e);
+}
+
+ls_code ls_exact_fixture(ls_exact_build *b, const ls_param **out, int64_t cols, ls_error *e) {
+    return make(b, out, "table", LS_F32, LS_EXACT_VOCAB, 2 * cols, true, e);
 }
