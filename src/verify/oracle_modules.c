@@ -3,30 +3,49 @@
 #include <math.h>
 
 #include "verify/oracle_probes.h"
+#include "xla/emit/schedule.h"
 
 enum { EXACT_COUNT = 1 << 24 }; /* the largest row length that f32 holds exactly, with all below it */
+
+static ls_code write_header(const ls_probe *p, const ls_oracle_case *c, ls_val *arg, ls_str *out, ls_error *e) {
+    LS_TRY(ls_str_printf(out, e, "module @numeric_%s {\n  func.func public @main(", p->entry));
+    for (size_t i = 0; i < c->n_operands; i++) {
+        arg[i] = (ls_val){'a', (int)i, c->operands[i].type};
+        LS_TRY(ls_str_printf(out, e, "%s%%a%zu: ", i ? ", " : "", i));
+        LS_TRY(ls_mlir_type(out, &arg[i].t, e));
+    }
+    return LS_OK;
+}
+
+/* The body in the order of its operands: that of the calls depends on the C compiler. */
+static ls_code write_body(const ls_mlir *m, ls_val y, ls_str *out, ls_error *e) {
+    char name[24];
+    ls_arena *arena = NULL;
+    ls_schedule s = {0};
+    ls_code rc;
+    LS_GOTO(ls_arena_create(&arena, e));
+    LS_GOTO(ls_schedule_body(&s, arena, m, 0, &y, 1, e));
+    if (y.kind == 'v') y.id = s.result[y.id];
+    ls_val_name(&y, name);
+    LS_GOTO(ls_str_append(out, ") -> ", SIZE_MAX, e));
+    LS_GOTO(ls_mlir_type(out, &y.t, e));
+    LS_GOTO(ls_str_printf(out, e, " {\n%s    return %s : ", s.text.data, name));
+    LS_GOTO(ls_mlir_type(out, &y.t, e));
+    LS_GOTO(ls_str_append(out, "\n  }\n}\n", SIZE_MAX, e));
+out:
+    ls_str_deinit(&s.text);
+    ls_arena_destroy(arena);
+    return rc;
+}
 
 ls_code ls_probe_module(const ls_probe *p, const ls_oracle_case *c, ls_str *out, ls_error *e) {
     LS_TRY(p->check(p, e));
     ls_mlir m = {.e = e};
     ls_val arg[LS_ORACLE_MAX_OPERANDS];
-    ls_code rc = LS_OK;
-    LS_GOTO(ls_str_printf(out, e, "module @numeric_%s {\n  func.func public @main(", p->entry));
-    for (size_t i = 0; i < c->n_operands; i++) {
-        arg[i] = (ls_val){'a', (int)i, c->operands[i].type};
-        LS_GOTO(ls_str_printf(out, e, "%s%%a%zu: ", i ? ", " : "", i));
-        LS_GOTO(ls_mlir_type(out, &arg[i].t, e));
-    }
-    char name[24];
-    ls_val y = p->body(&m, p, arg);
-    ls_val_name(&y, name);
-    LS_GOTO(m.rc);
-    LS_GOTO(ls_str_append(out, ") -> ", SIZE_MAX, e));
-    LS_GOTO(ls_mlir_type(out, &y.t, e));
-    LS_GOTO(ls_str_printf(out, e, " {\n%s    return %s : ", m.body.data, name));
-    LS_GOTO(ls_mlir_type(out, &y.t, e));
-    LS_GOTO(ls_str_append(out, "\n  }\n}\n", SIZE_MAX, e));
-out:
+    ls_code rc = write_header(p, c, arg, out, e);
+    ls_val y = rc ? (ls_val){0} : p->body(&m, p, arg);
+    if (!rc) rc = m.rc;
+    if (!rc) rc = write_body(&m, y, out, e);
     ls_mlir_deinit(&m);
     return rc;
 }
