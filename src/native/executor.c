@@ -1,26 +1,11 @@
 /* The native executor: creation, one pass, and the interface of graph/executor.h. */
 #include <string.h>
 
+#include "graph/batch.h"
 #include "native/executor_internal.h"
 #include "reference/exact_ops.h"
 
 /* ---- A pass ------------------------------------------------------------------------------------------------------- */
-
-static ls_code check_batch(const ls_native *x, const ls_batch *b, ls_error *e) {
-    int64_t vocab = x->g->vocab;
-    if (b->n_rows < 1 || b->n_rows > x->o.max_rows) LS_FAIL(e, LS_INVALID_ARGUMENT, "batch of %d rows; allowed are 1 to %d", b->n_rows, x->o.max_rows);
-    if (b->n_out < 0 || b->n_out > b->n_rows) LS_FAIL(e, LS_INVALID_ARGUMENT, "batch of %d rows asks for %d outputs", b->n_rows, b->n_out);
-    for (int i = 0; i < b->n_rows; i++) {
-        if (b->token[i] < 0 || b->token[i] >= vocab)
-            LS_FAIL(e, LS_INVALID_ARGUMENT, "row %d: token %d; the vocabulary has %lld", i, b->token[i], (long long)vocab);
-        if (b->slot[i] < 0 || b->slot[i] >= x->o.max_seqs)
-            LS_FAIL(e, LS_INVALID_ARGUMENT, "row %d: slot %d; allowed are 0 to %d", i, b->slot[i], x->o.max_seqs - 1);
-    }
-    for (int i = 0; i < b->n_out; i++)
-        if (b->out_row[i] < (i ? b->out_row[i - 1] + 1 : 0) || b->out_row[i] >= b->n_rows)
-            LS_FAIL(e, LS_INVALID_ARGUMENT, "output %d: row %d of %d; output rows must ascend", i, b->out_row[i], b->n_rows);
-    return LS_OK;
-}
 
 /* Groups rows by slot and gives each its position. */
 static void group_rows(ls_native *x, const ls_batch *b) {
@@ -140,7 +125,7 @@ static void forget_embeddings(ls_native *x, int rows) {
 
 static ls_code forward(ls_executor *base, const ls_batch *batch, float *logits, ls_error *e) {
     ls_native *x = (ls_native *)(void *)base;
-    LS_TRY(check_batch(x, batch, e));
+    LS_TRY(ls_batch_check(batch, x->g->vocab, &x->o, e));
     group_rows(x, batch);
     LS_TRY(reserve(x, e));
     x->batch = batch;
@@ -197,9 +182,7 @@ static void destroy(ls_executor *base) {
 static ls_code check_options(const ls_graph *g, const ls_executor_options *o, ls_error *e) {
     if (g->contract != LS_CONTRACT_EXACT16 && g->contract != LS_CONTRACT_EXACT24)
         LS_FAIL(e, LS_UNIMPLEMENTED, "the native backend runs exact16 and exact24, not %s; use the reference backend", ls_contract_name(g->contract));
-    if (o->max_seqs < 1 || o->max_seqs > LS_MAX_SLOTS) LS_FAIL(e, LS_INVALID_ARGUMENT, "%d slots; allowed are 1 to %d", o->max_seqs, LS_MAX_SLOTS);
-    if (o->context < 1 || o->context > LS_MAX_CONTEXT) LS_FAIL(e, LS_INVALID_ARGUMENT, "context of %d; allowed are 1 to %d", o->context, LS_MAX_CONTEXT);
-    if (o->max_rows < 1 || o->max_rows > LS_MAX_CHUNK) LS_FAIL(e, LS_INVALID_ARGUMENT, "%d rows a pass; allowed are 1 to %d", o->max_rows, LS_MAX_CHUNK);
+    LS_TRY(ls_executor_options_check(o, e));
     if (!g->n_nodes || g->nodes[g->n_nodes - 1].cols != g->vocab)
         LS_FAIL(e, LS_INVALID_ARGUMENT, "the graph does not end in logits over its vocabulary of %lld", (long long)g->vocab);
     for (size_t i = 0; i < g->n_nodes; i++)

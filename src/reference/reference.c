@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "graph/batch.h"
 #include "reference/reference_cache.h"
 
 typedef struct reference {
@@ -20,26 +21,6 @@ typedef struct reference {
 } reference;
 
 /* ---- Before a pass: everything is checked, and memory for keys and values exists ------------------------------ */
-
-static ls_code check_batch(const reference *x, const ls_batch *b, ls_error *e) {
-    if (b->n_rows < 1 || b->n_rows > x->options.max_rows)
-        LS_FAIL(e, LS_INVALID_ARGUMENT, "forward pass of %d rows; allowed are 1 to %d", b->n_rows, x->options.max_rows);
-    if (b->n_out < 0 || b->n_out > b->n_rows)
-        LS_FAIL(e, LS_INVALID_ARGUMENT, "%d rows of logits wanted out of %d", b->n_out, b->n_rows);
-    for (int i = 0; i < b->n_out; i++)
-        if (b->out_row[i] < (i ? b->out_row[i - 1] + 1 : 0) || b->out_row[i] >= b->n_rows)
-            LS_FAIL(e, LS_INVALID_ARGUMENT, "output %d wants row %d; rows must ascend within 0 to %d", i,
-                    (int)b->out_row[i], b->n_rows - 1);
-    for (int i = 0; i < b->n_rows; i++) {
-        if (b->token[i] < 0 || b->token[i] >= x->graph->vocab)
-            LS_FAIL(e, LS_INVALID_ARGUMENT, "row %d: token %d is outside the vocabulary of %lld", i, (int)b->token[i],
-                    (long long)x->graph->vocab);
-        if (b->slot[i] < 0 || b->slot[i] >= x->options.max_seqs)
-            LS_FAIL(e, LS_INVALID_ARGUMENT, "row %d: slot %d does not exist; there are 0 to %d", i, (int)b->slot[i],
-                    x->options.max_seqs - 1);
-    }
-    return LS_OK;
-}
 
 /* Rows of one slot take the positions after its length, in order. */
 static ls_code place_rows(reference *x, const ls_batch *b, ls_error *e) {
@@ -159,7 +140,7 @@ static ls_code run_nodes(reference *x, const ls_batch *b, float *logits, ls_erro
 
 static ls_code forward(ls_executor *base, const ls_batch *b, float *logits, ls_error *e) {
     reference *x = (reference *)base;
-    LS_TRY(check_batch(x, b, e));
+    LS_TRY(ls_batch_check(b, x->graph->vocab, &x->options, e));
     LS_TRY(place_rows(x, b, e));
     ls_code rc = run_nodes(x, b, logits, e);
     for (size_t i = 0; i < x->graph->n_nodes; i++) drop_value(x, i, b);
@@ -200,16 +181,6 @@ static void destroy(ls_executor *base) {
 
 /* ---- Creation ------------------------------------------------------------------------------------------------- */
 
-static ls_code check_options(const ls_executor_options *o, ls_error *e) {
-    if (o->max_seqs < 1 || o->max_seqs > LS_MAX_SLOTS)
-        LS_FAIL(e, LS_INVALID_ARGUMENT, "%d slots; allowed are 1 to %d", o->max_seqs, LS_MAX_SLOTS);
-    if (o->context < 1 || o->context > LS_MAX_CONTEXT)
-        LS_FAIL(e, LS_INVALID_ARGUMENT, "context of %d positions; allowed are 1 to %d", o->context, LS_MAX_CONTEXT);
-    if (o->max_rows < 1 || o->max_rows > LS_MAX_CHUNK)
-        LS_FAIL(e, LS_INVALID_ARGUMENT, "passes of up to %d rows; allowed are 1 to %d", o->max_rows, LS_MAX_CHUNK);
-    return LS_OK;
-}
-
 static ls_code allocate(reference *x, ls_error *e) {
     const ls_graph *g = x->graph;
     LS_TRY(ls_reference_cache_init(&x->cache, g, x->options.max_seqs, x->options.context, x->elem, e));
@@ -226,7 +197,7 @@ static ls_code allocate(reference *x, ls_error *e) {
 }
 
 ls_code ls_reference_create(ls_executor **out, const ls_graph *g, const ls_executor_options *o, ls_error *e) {
-    LS_TRY(check_options(o, e));
+    LS_TRY(ls_executor_options_check(o, e));
     LS_TRY(ls_reference_check_graph(g, o, e));
     reference *x;
     LS_TRY(ls_calloc(&x, 1, sizeof *x, "reference executor", e));
