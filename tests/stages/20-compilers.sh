@@ -10,7 +10,8 @@ build build/clang-O3 "$tests" -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=Releas
 for t in exact_ops exact_models; do count "clang -O3 $t" build/clang-O3/tests/reference/test_$t; done
 for t in native_ops native_executor; do count "clang -O3 $t" build/clang-O3/tests/native/test_$t; done
 
-build build/gcc-O0 "test_exact_ops test_exact_models test_native_ops" -DCMAKE_C_COMPILER=gcc -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG=-O0
+build build/gcc-O0 "$tests" -DCMAKE_C_COMPILER=gcc -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG=-O0
 for t in exact_ops exact_models; do count "gcc -O0 $t" build/gcc-O0/tests/reference/test_$t; done
 count "gcc -O0 native_ops" build/gcc-O0/tests/native/test_native_ops
+for t in "${executor_tests[@]}"; do count "gcc -O0 native_executor $t" build/gcc-O0/tests/native/test_native_executor "$t"; done
 finish

@@ -75,7 +75,7 @@ static ls_executor *xla_create(const fixture *f, int slots) {
     return x;
 }
 
-/* Keys and values of the prompt as the native executor computed them: f32 [layers][n_prompt, kv_heads * head_dim] each. */
+/* Keys and values of a sequence as the native executor computed them: f32 [layers][rows, kv_heads * head_dim] each. */
 typedef struct kept_kv {
     const ls_graph *g;
     float *k[64], *v[64];
@@ -94,8 +94,8 @@ static void keep_kv(void *user, const ls_node *node, float *values, int64_t rows
     }
 }
 
-/* The device's caches f32 [B, L, C, kv, d] hold for the prompt what native attention read. */
-static void must_hold(const fixture *f, const ls_xla *x, const ls_buffer *cache, float *const *want, const char *what) {
+/* The device's cache f32 [B, L, C, kv, d] holds in |slot| the |rows| that native attention read. */
+static void must_hold(const fixture *f, const ls_xla *x, const ls_buffer *cache, int slot, int rows, float *const *want, const char *what) {
     ls_error e = {0};
     float *got;
     int64_t row = x->kv_heads * x->head_dim, layer = x->capacity * row;
@@ -103,23 +103,29 @@ static void must_hold(const fixture *f, const ls_xla *x, const ls_buffer *cache,
     assert_ok(ls_calloc(&got, n, sizeof *got, "cache", &e));
     assert_ok(engine->ops->read(engine, cache, got, n * sizeof *got, &e));
     for (int i = 0; i < f->graph->n_caches; i++)
-        if (memcmp(got + i * layer, want[i], (size_t)(f->n_prompt * row) * sizeof *got)) fail_msg("%s: %s of layer %d differ", f->name, what, i);
+        if (memcmp(got + (slot * f->graph->n_caches + i) * layer, want[i], (size_t)(rows * row) * sizeof *got))
+            fail_msg("%s: %s of layer %d, slot %d differ", f->name, what, i, slot);
     ls_free(got);
 }
 
-static void check_kv(const fixture *f, const ls_executor *xla) {
+/* After |steps| of |r|: the cache of |slot| holds the keys and values of the whole sequence. */
+static void check_kv(const fixture *f, const ls_executor *xla, int slot, const run *r, int steps) {
     kept_kv kept = {.g = f->graph};
     ls_error e = {0};
     ls_executor *native;
     float *logits;
+    int32_t ids[64 + STEPS];
+    int n = r->n + steps;
     const ls_xla *x = (const ls_xla *)(const void *)xla;
-    ls_executor_options o = {.max_seqs = 1, .context = f->n_prompt, .max_rows = f->n_prompt, .threads = 1, .observer = keep_kv, .observer_user = &kept};
-    assert_true(f->graph->n_caches <= 64);
+    ls_executor_options o = {.max_seqs = 1, .context = n, .max_rows = n, .threads = 1, .observer = keep_kv, .observer_user = &kept};
+    assert_true(f->graph->n_caches <= 64 && r->n <= 64);
+    memcpy(ids, f->prompt, (size_t)r->n * sizeof *ids);
+    memcpy(ids + r->n, r->ids, (size_t)steps * sizeof *ids);
     assert_ok(ls_native_create(&native, f->graph, f->checkpoint, &o, &e));
-    assert_ok(ls_calloc(&logits, (size_t)f->n_prompt * (size_t)f->vocab, sizeof *logits, "logits", &e));
-    assert_ok(fixture_prefill(native, f->prompt, f->n_prompt, 0, f->n_prompt, f->vocab, logits, &e));
-    must_hold(f, x, x->k, kept.k, "keys");
-    must_hold(f, x, x->v, kept.v, "values");
+    assert_ok(ls_calloc(&logits, (size_t)n * (size_t)f->vocab, sizeof *logits, "logits", &e));
+    assert_ok(fixture_prefill(native, ids, n, 0, n, f->vocab, logits, &e));
+    must_hold(f, x, x->k, slot, n, kept.k, "keys");
+    must_hold(f, x, x->v, slot, n, kept.v, "values");
     for (int i = 0; i < f->graph->n_caches; i++) {
         ls_free(kept.k[i]);
         ls_free(kept.v[i]);
@@ -139,13 +145,14 @@ static void check_single(const fixture *f) {
     assert_ok(ls_calloc(&got, (size_t)f->n_prompt * v, sizeof *got, "logits", &e));
     assert_ok(fixture_prefill(x, f->prompt, f->n_prompt, 0, f->n_prompt, f->vocab, got, &e));
     must_equal(f, "prompt", r.logits, got, (size_t)f->n_prompt);
-    check_kv(f, x);
+    check_kv(f, x, 0, &r, 0);
     for (int i = 0; i < STEPS; i++) {
         int32_t slot = 0, row = 0;
         ls_batch b = {.n_rows = 1, .token = &r.ids[i], .slot = &slot, .n_out = 1, .out_row = &row};
         assert_ok(x->forward(x, &b, got, &e));
         must_equal(f, "decode step", r.logits + (size_t)(f->n_prompt + i) * v, got, 1);
     }
+    check_kv(f, x, 0, &r, STEPS);
     x->destroy(x);
     ls_free(got);
     ls_free(r.logits);
@@ -175,6 +182,7 @@ static void check_ragged(const fixture *f) {
         assert_ok(x->forward(x, &b, got, &e));
         for (int s = 0; s < SLOTS; s++) must_equal(f, "ragged step", r[s].logits + (size_t)(r[s].n + i) * v, got + (size_t)s * v, 1);
     }
+    for (int s = 0; s < SLOTS; s++) check_kv(f, x, s, &r[s], STEPS);
     x->destroy(x);
     ls_free(got);
     for (int s = 0; s < SLOTS; s++) ls_free(r[s].logits);
