@@ -12,8 +12,9 @@ static ls_code errno_code(int err) {
     return err == ENOENT || err == ENOTDIR ? LS_NOT_FOUND : err == EACCES || err == EPERM ? LS_PERMISSION_DENIED : LS_UNKNOWN;
 }
 
+/* Opening a pipe would wait for its writer; O_NONBLOCK does not, and means nothing for regular files. */
 static ls_code open_regular(const char *path, int *fd, size_t *size, ls_error *e) {
-    *fd = open(path, O_RDONLY | O_CLOEXEC);
+    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (*fd < 0) LS_FAIL(e, errno_code(errno), "cannot open \"%s\": %s", path, strerror(errno));
     struct stat st;
     if (fstat(*fd, &st) || !S_ISREG(st.st_mode)) {

@@ -33,23 +33,32 @@ ls_code ls_qualification_combination(json_t **out, const ls_graph *g, const ls_e
     return rc;
 }
 
+/* Under an exact contract tokens pass with equal bits alone; under float nobody knows. */
+static bool bits_follow(const json_t *bits, const char *contract, bool passed) {
+    if (!strcmp(contract, ls_contract_name(LS_CONTRACT_FLOAT))) return json_is_null(bits);
+    return json_is_boolean(bits) && (!passed || json_is_true(bits));
+}
+
 static ls_code check_fields(json_t *r, const char *name, ls_error *e) {
     json_error_t je;
-    const char *schema, *text;
+    const char *schema, *text, *contract;
     json_t *bits, *first[2];
     int version, passed[2], qualified;
-    json_int_t number;
+    json_int_t seen[4];
     if (json_unpack_ex(
             r, &je, JSON_STRICT,
             "{s:s, s:{s:s, s:s, s:s, s:i, s:s, s:s, s:s}, s:{s:s, s:s, s:s, s:s}, s:{s:b, s:s, s:s, s:I, s:I, s:o}, s:{s:b, s:s, s:I, s:I, s:o, s:o}, s:b}",
-            "schema", &schema, "combination", "program", &text, "architecture", &text, "contract", &text, "contract_version", &version, "precision", &text,
+            "schema", &schema, "combination", "program", &text, "architecture", &text, "contract", &contract, "contract_version", &version, "precision", &text,
             "quant", &text, "engine", &text, "model", "name", &text, "fingerprint", &text, "weight_schema_sha256", &text, "weights_sha256", &text, "same_input",
-            "passed", &passed[0], "left", &text, "rule", &text, "nodes", &number, "positions", &number, "first", &first[0], "tokens", "passed", &passed[1],
-            "reference", &text, "prompts", &number, "compared", &number, "equal_bits", &bits, "first", &first[1], "qualified", &qualified))
+            "passed", &passed[0], "left", &text, "rule", &text, "nodes", &seen[0], "positions", &seen[1], "first", &first[0], "tokens", "passed", &passed[1],
+            "reference", &text, "prompts", &seen[2], "compared", &seen[3], "equal_bits", &bits, "first", &first[1], "qualified", &qualified))
         LS_FAIL(e, LS_INVALID_ARGUMENT, "\"%s\" is no qualification record: %s", name, je.text);
     if (strcmp(schema, LS_QUALIFICATION_SCHEMA))
         LS_FAIL(e, LS_INVALID_ARGUMENT, "\"%s\" has the schema \"%.60s\"; this program reads %s", name, schema, LS_QUALIFICATION_SCHEMA);
     bool claims = qualified == (passed[0] && passed[1]) && passed[0] == json_is_null(first[0]) && passed[1] == json_is_null(first[1]);
+    claims = claims && bits_follow(bits, contract, passed[1]);
+    if (passed[0]) claims = claims && seen[0] > 0 && seen[1] > 0;
+    if (passed[1]) claims = claims && seen[2] > 0 && seen[3] > 0;
     if (!claims) LS_FAIL(e, LS_INVALID_ARGUMENT, "\"%s\" claims what its stages do not say", name);
     return LS_OK;
 }

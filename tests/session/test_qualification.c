@@ -27,10 +27,12 @@ static json_t *combination(ls_contract contract, ls_precision precision, const c
 
 /* |first| NULL: passed. */
 static json_t *record(json_t *c, const char *weights, const char *first) {
-    return json_pack("{s:s, s:o, s:{s:s, s:s, s:s, s:s}, s:{s:b, s:s, s:s, s:i, s:i, s:n}, s:{s:b, s:s, s:i, s:i, s:b, s:s?}, s:b}", "schema",
+    bool real = !strcmp(json_string_value(json_object_get(c, "contract")), "float");
+    return json_pack("{s:s, s:o, s:{s:s, s:s, s:s, s:s}, s:{s:b, s:s, s:s, s:i, s:i, s:n}, s:{s:b, s:s, s:i, s:i, s:o, s:s?}, s:b}", "schema",
                      LS_QUALIFICATION_SCHEMA, "combination", c, "model", "name", weights, "fingerprint", "f", "weight_schema_sha256", "s", "weights_sha256",
                      weights, "same_input", "passed", 1, "left", "native", "rule", "equality of bits", "nodes", 49, "positions", 26, "first", "tokens",
-                     "passed", !first, "reference", "native exact24", "prompts", 4, "compared", 256, "equal_bits", !first, "first", first, "qualified", !first);
+                     "passed", !first, "reference", "native exact24", "prompts", 4, "compared", 256, "equal_bits",
+                     real ? json_null() : json_boolean(!first), "first", first, "qualified", !first);
 }
 
 static void store(json_t *r, ls_str *path) {
@@ -102,6 +104,9 @@ static void test_unreadable_records(void **state) {
     assert_int_equal(json_dump_file(other, path.data, 0), 0);
     json_decref(other);
     expect(exact(), false, "is about another combination");
+    unlink(path.data);
+    assert_int_equal(mkfifo(path.data, 0600), 0); /* nobody writes: reading must not wait */
+    expect(exact(), false, "is not a regular file");
     ls_str_deinit(&path);
 }
 
@@ -120,6 +125,22 @@ static void test_claims(void **state) {
     check_refused(r, "claims what its stages do not say");
     r = record(exact(), "small", NULL);
     json_object_set_new(json_object_get(r, "same_input"), "first", json_string("node"));
+    check_refused(r, "claims what its stages do not say");
+    /* a stage that saw nothing, and bits that speak against the stage */
+    static const char *const seen[][2] = {{"same_input", "nodes"}, {"same_input", "positions"}, {"tokens", "prompts"}, {"tokens", "compared"}};
+    for (size_t i = 0; i < sizeof seen / sizeof *seen; i++) {
+        r = record(exact(), "small", NULL);
+        json_object_set_new(json_object_get(r, seen[i][0]), seen[i][1], json_integer(0));
+        check_refused(r, "claims what its stages do not say");
+    }
+    json_t *bits[] = {json_false(), json_null(), json_string("yes")};
+    for (size_t i = 0; i < sizeof bits / sizeof *bits; i++) {
+        r = record(exact(), "small", NULL);
+        json_object_set_new(json_object_get(r, "tokens"), "equal_bits", bits[i]);
+        check_refused(r, "claims what its stages do not say");
+    }
+    r = record(combination(LS_CONTRACT_FLOAT, LS_PRECISION_F32, "d"), "small", NULL);
+    json_object_set_new(json_object_get(r, "tokens"), "equal_bits", json_true());
     check_refused(r, "claims what its stages do not say");
     r = record(exact(), "small", NULL);
     json_object_set_new(r, "note", json_string("x"));
