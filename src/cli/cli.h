@@ -15,6 +15,7 @@ enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_INTERRUPTED = 130 };
 typedef struct cli_command {
     const char *name, *summary;
     int (*run)(int argc, char **argv);
+    int lost; /* exit code when standard output did not take the result: CLI_FAILED, or 2 where 1 is a verdict */
 } cli_command;
 
 int cli_run(int argc, char **argv);

@@ -1,4 +1,5 @@
 /* lockstep emit: a model's StableHLO module for one entry. Needs no compiler, plugin or device. */
+#include <errno.h>
 #include <string.h>
 
 #include "cli/cli.h"
@@ -67,9 +68,9 @@ static int take(emit *m, int opt, const char *value) {
 
 static ls_code write_text(const emit *m, const ls_str *text, ls_error *e) {
     FILE *f = m->output ? fopen(m->output, "w") : stdout;
-    if (!f) LS_FAIL(e, LS_PERMISSION_DENIED, "cannot write \"%s\"", m->output);
+    if (!f) LS_FAIL(e, LS_PERMISSION_DENIED, "cannot write \"%s\": %s", m->output, strerror(errno));
     bool ok = fwrite(text->data, 1, text->len, f) == text->len;
-    if (m->output) ok = !fclose(f) && ok;
+    ok = !(m->output ? fclose(f) : fflush(f)) && ok;
     if (!ok) LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "writing \"%s\" failed; is the disk full?", m->output ? m->output : "standard output");
     return LS_OK;
 }

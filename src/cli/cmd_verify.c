@@ -1,8 +1,10 @@
 /* lockstep verify: two executors, or an executor and recorded tensors, node by node. Its exit codes are its own: 0 equal,
  * 1 diverged, 2 could not compare. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/build_info.h"
 #include "cli/options.h"
 #include "cli/verify_progress.h"
 #include "verify/negative.h"
@@ -144,7 +146,7 @@ static ls_code read_prompt(const verify *v, const ls_model *m, int32_t **ids, si
 
 static ls_code write_file(const char *path, const ls_str *s, ls_error *e) {
     FILE *f = fopen(path, "wb");
-    if (!f) LS_FAIL(e, LS_PERMISSION_DENIED, "cannot write \"%s\"", path);
+    if (!f) LS_FAIL(e, LS_PERMISSION_DENIED, "cannot write \"%s\": %s", path, strerror(errno));
     bool ok = fwrite(s->data, 1, s->len, f) == s->len;
     if (fclose(f) || !ok) LS_FAIL(e, LS_DATA_LOSS, "cannot write all of \"%s\"; is the disk full?", path);
     return LS_OK;
@@ -192,7 +194,7 @@ static int run(verify *v, ls_model *m, int32_t *prompt, size_t n_prompt) {
 }
 
 int cli_verify(int argc, char **argv) {
-    verify v = {.run = {.decode = -1}, .heartbeat = CLI_HEARTBEAT_SECONDS};
+    verify v = {.run = {.decode = -1, .compiler = LS_BUILD_COMPILER}, .heartbeat = CLI_HEARTBEAT_SECONDS};
     cli_options_init(&v.common, "verify");
     int done = parse(&v, argc, argv);
     if (done) return done - 1;

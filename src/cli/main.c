@@ -7,21 +7,21 @@
 #include "contract/contract.h"
 
 static const cli_command commands[] = {
-    {"run", "chat with a model, or answer one question", cli_run},
-    {"generate", "continue a raw prompt; greedy unless told otherwise", cli_generate},
-    {"tokenize", "text to token ids and back", cli_tokenize},
-    {"inspect", "what a model is and needs", cli_inspect},
-    {"arch", "list the supported model families", cli_arch},
-    {"bench", "measure prefill and decode speed", cli_bench},
-    {"verify", "compare two executors node by node", cli_verify},
-    {"emit", "write a model as a StableHLO module", cli_emit},
-    {"oracle", "check single operators of a device compiler or executor", cli_oracle},
-    {"qualify", "check a model on a device compiler, so that backend xla serves it", cli_qualify},
-    {"list", "list the models in the cache", cli_list},
+    {"run", "chat with a model, or answer one question", cli_run, CLI_FAILED},
+    {"generate", "continue a raw prompt; greedy unless told otherwise", cli_generate, CLI_FAILED},
+    {"tokenize", "text to token ids and back", cli_tokenize, CLI_FAILED},
+    {"inspect", "what a model is and needs", cli_inspect, CLI_FAILED},
+    {"arch", "list the supported model families", cli_arch, CLI_FAILED},
+    {"bench", "measure prefill and decode speed", cli_bench, CLI_FAILED},
+    {"verify", "compare two executors node by node", cli_verify, 2},
+    {"emit", "write a model as a StableHLO module", cli_emit, CLI_FAILED},
+    {"oracle", "check single operators of a device compiler or executor", cli_oracle, 2},
+    {"qualify", "check a model on a device compiler, so that backend xla serves it", cli_qualify, 2},
+    {"list", "list the models in the cache", cli_list, CLI_FAILED},
 #ifdef LS_HAVE_CURL
-    {"pull", "download a model into the cache", cli_pull},
+    {"pull", "download a model into the cache", cli_pull, CLI_FAILED},
 #endif
-    {"rm", "delete a model from the cache", cli_rm},
+    {"rm", "delete a model from the cache", cli_rm, CLI_FAILED},
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
@@ -43,13 +43,20 @@ static int print_version(void) {
     return CLI_OK;
 }
 
+/* A result that standard output did not take is neither a success nor a verdict. */
+static int finish(int code, int lost) {
+    if (code >= lost || (!fflush(stdout) && !ferror(stdout))) return code;
+    fprintf(stderr, "lockstep: cannot write to standard output\n");
+    return lost;
+}
+
 int main(int argc, char **argv) {
     const char *name = argc > 1 ? argv[1] : "";
     setenv("TF_CPP_MIN_LOG_LEVEL", "3", 0); /* PJRT plugins otherwise write notes to standard error */
-    if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help")) return print_help(stdout);
-    if (!strcmp(name, "--version") || !strcmp(name, "-V")) return print_version();
+    if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help")) return finish(print_help(stdout), CLI_FAILED);
+    if (!strcmp(name, "--version") || !strcmp(name, "-V")) return finish(print_version(), CLI_FAILED);
     for (int i = 0; i < N_COMMANDS; i++)
-        if (!strcmp(name, commands[i].name)) return commands[i].run(argc - 1, argv + 1);
+        if (!strcmp(name, commands[i].name)) return finish(commands[i].run(argc - 1, argv + 1), commands[i].lost);
     if (*name) fprintf(stderr, "lockstep: \"%s\" is no command\n\n", name);
     print_help(stderr);
     return CLI_USAGE;
