@@ -159,7 +159,10 @@ int cli_oracle(int argc, char **argv) {
         else return cli_usage("oracle", "unknown option");
     }
     if (optind != argc) return cli_usage("oracle", "takes no arguments besides options");
-    if (x.plugin && strcmp(x.engine_name, "pjrt")) return cli_usage("oracle", "--plugin is for --engine pjrt");
+    bool pjrt = !strcmp(x.engine_name, "pjrt"), iree = !strcmp(x.engine_name, "iree");
+    if (x.plugin && !pjrt) return cli_usage("oracle", "--plugin is for --engine pjrt");
+    if (x.gpu && !iree) return cli_usage("oracle", "--target is for --engine iree");
+    if (x.device && !pjrt && !iree) return cli_usage("oracle", "--device is for --engine pjrt and iree");
     ls_error e = {0};
     int code = open_target(&x, &e) ? ORACLE_NOT_RUN : run_all(&x);
     if (e.code) cli_fail(&e);

@@ -10,7 +10,9 @@ static const char *or_null(const char *text) { return *text ? text : NULL; }
 
 ls_code ls_side_open_engine(ls_side *s, ls_error *e) {
     const ls_side_spec *spec = s->spec;
-    if (!strcmp(spec->name, "xla:pjrt")) return ls_pjrt_open(&s->engine, &(ls_pjrt_options){.plugin = or_null(spec->plugin), .device = or_null(spec->device)}, e);
+    bool pjrt = !strcmp(spec->name, "xla:pjrt");
+    if (pjrt && spec->target[0]) LS_FAIL(e, LS_INVALID_ARGUMENT, "target \"%s\" is for xla:iree; a PJRT plugin compiles for the device it finds. Leave it out", spec->target);
+    if (pjrt) return ls_pjrt_open(&s->engine, &(ls_pjrt_options){.plugin = or_null(spec->plugin), .device = or_null(spec->device)}, e);
     return ls_iree_open(&s->engine, &(ls_iree_options){.device = or_null(spec->device), .target = or_null(spec->target), .compiler = or_null(spec->plugin)}, e);
 }
 

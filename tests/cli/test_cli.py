@@ -77,8 +77,19 @@ class CommandTest(unittest.TestCase):
         self.check(run("oracle", "--engine", "native", "--only", "no such probe"), 2, "--list shows them")
         self.check(run("oracle", "--engine", "magic"), 2, "use pjrt, iree, native or reference")
         self.check(run("oracle", "--engine", "native", "--plugin", "x"), 2, "--plugin is for --engine pjrt")
+        self.check(run("oracle", "--engine", "native", "--device", "cuda"), 2, "--device is for --engine pjrt and iree")
+        self.check(run("oracle", "--engine", "pjrt", "--target", "gfx942"), 2, "--target is for --engine iree")
         self.check(run("oracle", "--plugin", "/nonexistent.so"), 2, "nonexistent")
         self.check(run("oracle", "stray"), 2, "takes no arguments")
+
+    def test_lost_output(self):
+        for code, args in ((1, ["--help"]), (1, ["--version"]), (1, ["arch"]), (1, ["inspect", LLAMA]), (1, ["bench", LLAMA, "-p", "3", "-n", "2", "-r", "1"]),
+                           (1, ["generate", LLAMA, "--ids", "1,2", "-n", "2"]), (1, ["emit", LLAMA, "--entry", "decode"]), (2, ["verify", "--help"]),
+                           (2, ["oracle", "--engine", "native", "--list"]), (2, ["oracle", "--engine", "native", "--only", "linear"])):
+            with open("/dev/full", "w") as full:
+                result = subprocess.run([LOCKSTEP, *args], stdout=full, stderr=subprocess.PIPE, text=True, timeout=300, stdin=subprocess.DEVNULL)
+            self.assertEqual(result.returncode, code, args)
+            self.assertIn("standard output", result.stderr)
 
     def test_version(self):
         for line in ("lockstep 0.", "compiler: ", "flags: ", "level: ", "contracts: exact16 version 1, exact24 version 1", "backends:"):

@@ -160,7 +160,8 @@ class VerifyTest(unittest.TestCase):
         page = self.page(EQUAL, os.path.join(MODELS, "qwen2_moe"), "--right", "reference", *IDS, "--bisect")
         self.assertIn("Equal", page.text)
         self.assertIn("not compared", page.text)
-        self.check(run(LLAMA, "--right", "reference", *IDS, "--html", self.path("absent/report.html")), NOT_COMPARED, "cannot write")
+        self.check(run(LLAMA, "--right", "reference", *IDS, "--html", self.path("absent/report.html")), NOT_COMPARED, "No such file or directory")
+        self.check(run(LLAMA, "--right", "reference", *IDS, "--html", os.path.dirname(LLAMA)), NOT_COMPARED, "Is a directory")
 
     def test_html_escapes_names(self):
         odd = self.path("a<b>&\"c\".safetensors")
@@ -238,7 +239,8 @@ class VerifyTest(unittest.TestCase):
                            ([LLAMA, "--right", "reference", "--atol", "x"], "give a number"), ([LLAMA, "--right", "reference", "--nonsense"], "--help"),
                            ([LLAMA, "--right", "reference", *IDS, "--atol", "0.1"], "takes no tolerance"), ([LLAMA, "--right", "reference", "-p", "x"], "no tokenizer"),
                            ([LLAMA, "--right", "reference", *IDS, "--bisect", "--same-input"], "choose one"), (["/nonexistent", "--right", "reference"], "NOT_FOUND"),
-                           ([LLAMA, "--right", "xla:pjrt,modules=some", *IDS], "modules=fused|nodes"), ([LLAMA, "--right", "native", "--contract", "float", *IDS], "right side")):
+                           ([LLAMA, "--right", "xla:pjrt,modules=some", *IDS], "modules=fused|nodes"), ([LLAMA, "--right", "xla:pjrt,target=gfx942", *IDS], "is for xla:iree"),
+                           ([LLAMA, "--right", "native", "--contract", "float", *IDS], "right side")):
             self.check(run(*args), NOT_COMPARED, part if part != "right side" else "side \"native\"")
         text = self.check(run("--help"), EQUAL)
         self.assertEqual(len(re.findall("^Example: ", text, re.M)), 3)
