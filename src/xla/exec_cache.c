@@ -33,7 +33,7 @@ static ls_code make_folders(ls_str *path, ls_error *e) {
         path->data[i] = 0;
         int failed = mkdir(path->data, 0700) && errno != EEXIST && !ls_is_folder(path->data), err = errno;
         if (failed) LS_FAIL(e, err == EACCES || err == EPERM || err == EROFS ? LS_PERMISSION_DENIED : LS_FAILED_PRECONDITION,
-                            "cannot make the cache folder \"%s\": %s; name another one or switch the cache off", path->data, strerror(err));
+                            "cannot make the cache folder \"%s\": %s; name another one (XDG_CACHE_HOME)", path->data, strerror(err));
         path->data[i] = kept;
     }
     struct stat st;
@@ -47,7 +47,7 @@ static ls_code default_folder(ls_str *out, ls_error *e) {
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     if (cache && *cache == '/') return ls_str_printf(out, e, "%s/lockstep/xla", cache);
     if (home && *home == '/') return ls_str_printf(out, e, "%s/.cache/lockstep/xla", home);
-    LS_FAIL(e, LS_FAILED_PRECONDITION, "neither XDG_CACHE_HOME nor HOME is set; name a cache folder or switch the cache off");
+    LS_FAIL(e, LS_FAILED_PRECONDITION, "neither XDG_CACHE_HOME nor HOME is an absolute path; set one of them, compiled programs are kept there");
 }
 
 ls_code ls_exec_cache_open(ls_exec_cache **out, const char *folder, ls_error *e) {

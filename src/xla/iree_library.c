@@ -49,8 +49,9 @@ static ls_code find_path(ls_arena *a, const char *path, const char **out, ls_err
     ls_python_env env;
     const char *named = path ? path : getenv("LOCKSTEP_IREE_COMPILER");
     if (named && *named) {
-        if (!ls_file_exists(named)) LS_FAIL(e, LS_NOT_FOUND, "the IREE compiler library \"%s\" does not exist", named);
-        return ls_arena_strdup(a, out, named, SIZE_MAX, e);
+        if (!ls_file_exists(named)) LS_FAIL(e, LS_NOT_FOUND, "the IREE compiler library \"%s\" is not a file", named);
+        /* Without a slash dlopen would look in the system's folders instead. */
+        return ls_arena_printf(a, out, e, "%s%s", strchr(named, '/') ? "" : "./", named);
     }
     LS_TRY(ls_python_env_find(&env, a, e));
     LS_TRY(ls_python_env_file(&env, a, wheel_file, out, e));
