@@ -37,6 +37,8 @@ typedef struct ls_executor_options {
 typedef struct ls_executor ls_executor;
 struct ls_executor {
     const char *name; /* "reference", "native" */
+    const char *level; /* native: the instruction-set level its kernels use, static; NULL elsewhere */
+    int threads;       /* native: threads of a pass; 0 elsewhere */
     /* Runs one pass, appends K and V, writes logits f32 [R, vocab]. On failure the slots' lengths are unchanged. */
     ls_code (*forward)(ls_executor *x, const ls_batch *batch, float *logits, ls_error *e);
     /* Positions held by |slot|; truncate keeps the first |length| (0 frees the slot). */

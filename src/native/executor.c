@@ -254,6 +254,8 @@ ls_code ls_native_create(ls_executor **out, const ls_graph *g, ls_checkpoint *c,
     ls_code rc;
     LS_GOTO(ls_pool_create(&x->pool, o->threads, scratch, e));
     x->threads = ls_pool_threads(x->pool);
+    x->base.level = ls_level_name(level);
+    x->base.threads = x->threads;
     x->work_bytes = sizeof *x + (size_t)x->threads * scratch;
     LS_GOTO(ls_plan_init(&x->plan, g, o->max_rows, o->observer != NULL, e));
     LS_GOTO(ls_native_weights_init(&x->weights, g, c, x->pool, o, e));

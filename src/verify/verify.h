@@ -61,6 +61,7 @@ typedef struct ls_verify_options {
     const char *negative;      /* a deliberate fault on the right side (negative.h); NULL: none */
     bool has_bound;            /* use |absolute| and |relative| for every node */
     double absolute, relative;
+    const char *compiler;      /* that built lockstep, for the identity of native and reference; NULL: not stated */
     void (*stage)(void *user, const ls_verify_stage *s); /* NULL: none */
     void *stage_user;
 } ls_verify_options;
@@ -89,7 +90,7 @@ typedef struct ls_verify_identity {
     char name[LS_SIDE_BYTES]; /* as given */
     const char *contract;     /* NULL for a file */
     char fingerprint[65];     /* of the graph it ran */
-    char detail[1024];        /* level and threads; compiler, plugin and device; or the SHA-256 of a file's tensors */
+    char detail[1024];        /* version, compiler, level and threads; compiler, plugin and device; or the SHA-256 of a file's tensors */
 } ls_verify_identity;
 
 typedef struct ls_verify_report {

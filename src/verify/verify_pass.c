@@ -270,7 +270,7 @@ static ls_code prepare(run *x, ls_error *e) {
             ls_code rc = open_executor(x, s, e);
             if (rc) return ls_error_wrap(e, rc, "%s side \"%s\"", s ? "right" : "left", c->side[s].spec->name);
         }
-        if (!c->r->side[s].name[0]) LS_TRY(ls_side_identify(&c->side[s], x->x[s], &c->r->side[s], e));
+        if (!c->r->side[s].name[0]) LS_TRY(ls_side_identify(&c->side[s], x->x[s], c->o->compiler, &c->r->side[s], e));
     }
     return LS_OK;
 }

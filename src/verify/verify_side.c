@@ -139,21 +139,23 @@ static ls_code describe_file(const ls_side *s, ls_str *detail, ls_error *e) {
     return ls_str_printf(detail, e, "%zu tensors, sha256 %s", ls_checkpoint_count(s->file), sha);
 }
 
-static ls_code describe_executor(const ls_side *s, const ls_executor *x, ls_str *detail, ls_error *e) {
+static ls_code describe_executor(const ls_side *s, const ls_executor *x, const char *compiler, ls_str *detail, ls_error *e) {
     size_t weights = 0, kv = 0, work = 0;
     x->memory(x, &weights, &kv, &work);
     LS_TRY(ls_str_printf(detail, e, "contract version %d", (int)LS_CONTRACT_VERSION));
     if (s->spec->kind == LS_SIDE_XLA) return ls_side_identify_engine(s, detail, e);
+    LS_TRY(ls_str_printf(detail, e, ", lockstep %s", LS_VERSION_STRING));
+    if (compiler) LS_TRY(ls_str_printf(detail, e, ", compiler %s", compiler));
     if (s->spec->f64) LS_TRY(ls_str_append(detail, ", evaluated in f64", SIZE_MAX, e));
     if (s->spec->kind == LS_SIDE_REFERENCE) return LS_OK;
-    return ls_str_printf(detail, e, ", level %s, %zu bytes of packed weights", s->spec->level[0] ? s->spec->level : ls_native_level(), weights);
+    return ls_str_printf(detail, e, ", level %s, threads %d, %zu bytes of packed weights", x->level, x->threads, weights);
 }
 
-ls_code ls_side_identify(const ls_side *s, const ls_executor *x, ls_verify_identity *id, ls_error *e) {
+ls_code ls_side_identify(const ls_side *s, const ls_executor *x, const char *compiler, ls_verify_identity *id, ls_error *e) {
     ls_str detail = {0};
     snprintf(id->name, sizeof id->name, "%s", s->spec->name);
     bool file = s->spec->kind == LS_SIDE_FILE;
-    ls_code rc = file ? describe_file(s, &detail, e) : describe_executor(s, x, &detail, e);
+    ls_code rc = file ? describe_file(s, &detail, e) : describe_executor(s, x, compiler, &detail, e);
     if (!rc) snprintf(id->detail, sizeof id->detail, "%s", detail.data);
     ls_str_deinit(&detail);
     if (rc || file) return rc;
