@@ -5,11 +5,18 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+
+/* One folder under two names: lib64 is often a link to lib. */
+static bool is_same(const char *a, const char *b) {
+    struct stat x, y;
+    return !strcmp(a, b) || (!stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino);
+}
 
 static ls_code add_folder(ls_python_env *env, ls_arena *a, const char *path, ls_error *e) {
     if (!ls_is_folder(path)) return LS_OK;
     for (size_t i = 0; i < env->n; i++)
-        if (!strcmp(env->folder[i], path)) return LS_OK;
+        if (is_same(env->folder[i], path)) return LS_OK;
     if (env->n == LS_PYTHON_ENV_MAX) return LS_OK;
     return ls_arena_strdup(a, &env->folder[env->n++], path, SIZE_MAX, e);
 }

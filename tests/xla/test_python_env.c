@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "xla/python_env.h"
 
@@ -36,6 +37,9 @@ static int make_root(void **state) {
     make_file("other/bin/python3", "");
     make_file("other/lib/python3.12/site-packages/maker/lib0.so", "other");
     make_file("other/lib/python3.12/site-packages/second/lib.so", "other");
+    char link[300];
+    snprintf(link, sizeof link, "%s/venv/lib64", root);
+    if (symlink("lib", link)) return -1; /* as python3 -m venv does: the same folder again */
     make_file("odd [1]*/third/lib.so", "target");
     make_file("named/second/lib.so", "named");
     return 0;
