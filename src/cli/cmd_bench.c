@@ -1,7 +1,6 @@
 /* lockstep bench: prefill and decode speed of one model. Decoding ignores end-of-sequence tokens, prompts are fixed. */
 #include <string.h>
 
-#include "cli/build_info.h"
 #include "cli/options.h"
 
 enum { OPT_BATCH = OPT_COMMAND, OPT_JSON, MAX_REPEATS = 1000 };
@@ -98,15 +97,12 @@ static int print_text(const bench *b, const ls_model *m, speed prefill, speed de
 }
 
 static int report(const bench *b, const ls_model *m, speed prefill, speed decode) {
-    const char *backend = b->common.model.backend ? b->common.model.backend : "native";
     if (!b->json) return print_text(b, m, prefill, decode);
-    json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:f, s:f, s:f, s:f}", "model", b->model_name, "contract", ls_model_contract(m),
-                          "backend", backend, "compiler", LS_BUILD_COMPILER, "threads", b->common.model.threads, "prompt", b->prompt, "tokens", b->tokens,
-                          "batch", b->batch, "repeats", b->repeats, "prefill_tokens_per_second_best", prefill.best, "prefill_tokens_per_second_mean",
-                          prefill.sum / b->repeats, "decode_tokens_per_second_best", decode.best, "decode_tokens_per_second_mean", decode.sum / b->repeats);
-    json_t *xla = cli_describe_xla(m);
-    if (xla) json_object_set_new(o, "xla", xla);
-    else json_object_set_new(o, "level", json_string(b->common.model.level ? b->common.model.level : ls_machine_level()));
+    json_t *o = json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:f, s:f, s:f, s:f}", "model", b->model_name, "contract", ls_model_contract(m), "prompt", b->prompt,
+                          "tokens", b->tokens, "batch", b->batch, "repeats", b->repeats, "prefill_tokens_per_second_best", prefill.best,
+                          "prefill_tokens_per_second_mean", prefill.sum / b->repeats, "decode_tokens_per_second_best", decode.best,
+                          "decode_tokens_per_second_mean", decode.sum / b->repeats);
+    cli_report_execution(o, m);
     return cli_print_json(o);
 }
 

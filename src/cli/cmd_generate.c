@@ -21,8 +21,8 @@ static const char help[] =
     "  --stop TEXT         end before this text; repeatable\n"
     "  --ignore-eos        go on after end-of-sequence tokens\n"
     "  --json              print one JSON object: prompt_ids, output_ids, text, finish_reason, logits_sha256 (over the\n"
-    "                      f32 little-endian logits of every step), timings, contract, fingerprint; on backend xla also\n"
-    "                      qualified and xla (engine, precision, compiling)\n"
+    "                      f32 little-endian logits of every step), timings, contract, fingerprint, version, compiler,\n"
+    "                      backend; on native also level and threads, on xla qualified and xla (engine, precision, compiling)\n"
     "  --help              this text\n" CLI_SAMPLING_HELP
     "\nExample: lockstep generate ./model.gguf -p \"Once upon a time\" -n 64 --json\n";
 
@@ -58,12 +58,10 @@ static int print_report(const generate *g, const ls_model *m, ls_session *s, con
                                 "decode_tokens_per_second", per_second(t.decode_tokens, t.decode_ns));
     json_t *contract = json_pack("{s:s, s:i}", "name", ls_model_contract(m), "version", (int)LS_CONTRACT_VERSION);
     json_t *text = has_text ? json_stringn(a->text.data, a->text.len) : NULL;
-    json_t *xla = cli_describe_xla(m);
     json_t *report = json_pack("{s:s, s:o, s:o, s:o, s:s, s:s, s:o, s:o, s:s}", "model", g->model_name, "prompt_ids", id_array(prompt, n_prompt), "output_ids",
                                     id_array(a->ids, a->n), "text", text ? text : json_null(), "finish_reason", a->finish ? a->finish : "error",
                                     "logits_sha256", a->logits_sha256, "timings", timings, "contract", contract, "fingerprint", ls_model_fingerprint(m));
-    if (xla) json_object_set_new(report, "qualified", json_boolean(!ls_model_unqualified(m)));
-    if (xla) json_object_set_new(report, "xla", xla);
+    cli_report_execution(report, m);
     return cli_print_json(report);
 }
 

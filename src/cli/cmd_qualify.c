@@ -19,7 +19,7 @@ static const char help[] =
     "MODEL is a .gguf file, a Hugging Face folder, or org/name from the cache (lockstep pull).\n\n"
     "  --contract NAME     exact16 (default), exact24 or float\n"
     "  --engine NAME       pjrt (default) or iree\n"
-    "  --device NAME       cpu (default), cuda, rocm, tpu, oneapi, metal; iree: local-task (default), local-sync, cuda, hip\n"
+    "  --device NAME       cpu (default), cuda, rocm, tpu, oneapi, metal; iree: local-task (default), local-sync, cuda, hip, metal\n"
     "  --plugin FILE       PJRT plugin; default: found in the Python environment\n"
     "  --gpu-target NAME   iree on cuda or hip: the one architecture (sm_80, gfx942); also --rocm-target\n"
     "  --precision NAME    contract float: f32, f16 or bf16; default: f16 on a GPU, f32 on a CPU\n"

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/build_info.h"
 #include "cli/hub.h"
 
 void cli_options_init(cli_options *o, const char *command) {
@@ -131,14 +132,16 @@ static bool take_xla_variables(cli_options *o) {
     return take_variables(o, v, sizeof v / sizeof *v);
 }
 
-/* Variables of backend xla count only there, so that setting them does not hinder another backend. */
+/* Variables of one backend count only there, so that setting them does not hinder another. */
 static bool take_environment(cli_options *o) {
     ls_model_options *m = &o->model;
     const variable v[] = {{"LOCKSTEP_CONTRACT", &m->contract, "exact16, exact24, float"}, {"LOCKSTEP_BACKEND", &m->backend, "native, reference, xla"}};
     const char *context = m->context ? NULL : lookup("LOCKSTEP_CTX_SIZE");
     if (context && !cli_int(o->command, "LOCKSTEP_CTX_SIZE", context, 1, LS_MAX_CONTEXT, &m->context)) return false;
     if (!take_variables(o, v, sizeof v / sizeof *v)) return false;
-    return !m->backend || strcmp(m->backend, "xla") || take_xla_variables(o);
+    if (m->backend && !strcmp(m->backend, "xla")) return take_xla_variables(o);
+    const variable level = {"LOCKSTEP_LEVEL", &m->level, "best, c, avx2, avx512"};
+    return (m->backend && strcmp(m->backend, "native")) || take_variables(o, &level, 1);
 }
 
 bool cli_options_finish(cli_options *o) {
@@ -161,14 +164,31 @@ void cli_say_unqualified(const ls_model *m) {
     if (why) fprintf(stderr, "lockstep: unqualified: %s; lockstep qualify checks this family, contract and device\n", why);
 }
 
-json_t *cli_describe_xla(const ls_model *m) {
+/* The model's description, NULL when memory is out. */
+static json_t *describe(const ls_model *m) {
     char *text;
-    json_t *all = NULL, *xla = NULL;
+    json_t *all = NULL;
     if (ls_model_describe(m, &text, NULL)) return NULL;
-    if (!ls_json_parse(&all, text, strlen(text), "description", NULL)) xla = json_incref(json_object_get(all, "xla"));
-    json_decref(all);
+    ls_json_parse(&all, text, strlen(text), "description", NULL);
     ls_buffer_free(text);
+    return all;
+}
+
+json_t *cli_describe_xla(const ls_model *m) {
+    json_t *all = describe(m), *xla = json_incref(json_object_get(all, "xla"));
+    json_decref(all);
     return xla;
+}
+
+void cli_report_execution(json_t *report, const ls_model *m) {
+    json_t *all = describe(m), *native = json_object_get(all, "native"), *xla = json_object_get(all, "xla");
+    json_object_set_new(report, "version", json_string(LS_VERSION_STRING));
+    json_object_set_new(report, "compiler", json_string(LS_BUILD_COMPILER));
+    json_object_set(report, "backend", json_object_get(all, "backend"));
+    json_object_update(report, native);
+    if (xla) json_object_set(report, "qualified", json_object_get(xla, "qualified"));
+    json_object_set(report, "xla", xla);
+    json_decref(all);
 }
 
 bool cli_open(cli_options *o, const char *name, ls_model **out) {

@@ -46,7 +46,7 @@ enum {
     "  --level NAME        instruction-set level (c, avx2, avx512); default: best. Does not change results\n"                   \
     "\nBackend xla (docs/xla.md; --backend xla --help shows what this machine can run):\n"                                   \
     "  --engine NAME       pjrt (default) or iree\n"                                                                          \
-    "  --device NAME       cpu (default), cuda, rocm, tpu, oneapi, metal; iree: local-task (default), local-sync, cuda, hip\n" \
+    "  --device NAME       cpu (default), cuda, rocm, tpu, oneapi, metal; iree: local-task (default), local-sync, cuda, hip, metal\n" \
     "  --plugin FILE       PJRT plugin; default: found in the Python environment\n"                                           \
     "  --gpu-target NAME   iree on cuda or hip: the one architecture (sm_80, gfx942); also --rocm-target\n"                   \
     "  --precision NAME    contract float: f32, f16 or bf16; default: f16 on a GPU, f32 on a CPU\n"                           \
@@ -54,7 +54,7 @@ enum {
     "  --buckets LIST      cache capacities that modules are compiled for; the largest bounds the context; default: 256,1024,...\n" \
     "  --allow-unqualified run what lockstep qualify has not passed here; every reply then says so\n"                         \
     "These options are also environment variables, which an option given overrides: LOCKSTEP_CONTRACT, _BACKEND, _CTX_SIZE,\n" \
-    "_ENGINE, _DEVICE, _GPU_TARGET, _PRECISION, _QUANT, _BUCKETS, _ALLOW_UNQUALIFIED (0 or 1), and LOCKSTEP_PJRT_PLUGIN.\n"
+    "_LEVEL, _ENGINE, _DEVICE, _GPU_TARGET, _PRECISION, _QUANT, _BUCKETS, _ALLOW_UNQUALIFIED (0 or 1), and LOCKSTEP_PJRT_PLUGIN.\n"
 
 #define CLI_SAMPLING_HELP                                                                                                      \
     "\nSampling (docs/sampling.md):\n"                                                                                         \
@@ -88,6 +88,10 @@ void cli_say_unqualified(const ls_model *m);
 
 /* The "xla" object of a model's description: engine, precision, qualification, compiling. NULL on another backend. */
 json_t *cli_describe_xla(const ls_model *m);
+
+/* Adds to a report what ran the model: version and compiler of lockstep, backend, and of native its level and threads, of xla whether
+ * it is qualified and the "xla" object. */
+void cli_report_execution(json_t *report, const ls_model *m);
 
 /* backends.c: what can run backend xla here, and what is missing for the rest. */
 void cli_list_backends(FILE *out);

@@ -83,6 +83,7 @@ static void describe_contracts(const ls_model *m, json_t *o) {
     put(o, "contracts", contracts);
     put(o, "fingerprint", json_string(m->fingerprint));
     if (m->backend) put(o, "backend", json_string(m->backend));
+    if (m->executor && m->executor->level) put(o, "native", json_pack("{s:s, s:i}", "level", m->executor->level, "threads", m->executor->threads));
     if (m->xla.engine) put(o, "xla", ls_backend_xla_describe(&m->xla, m->executor, m->contract == LS_CONTRACT_FLOAT));
 }
 

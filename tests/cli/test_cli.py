@@ -164,6 +164,31 @@ class CommandTest(unittest.TestCase):
         self.assertNotEqual(a, c)
         self.assertEqual(self.check(run("generate", LLAMA, *options, "--seed", "5"), 0).strip(), ",".join(map(str, a)))
 
+    def level(self):
+        return next(line for line in VERSION.splitlines() if line.startswith("level: "))[len("level: "):]
+
+    def test_reports_say_what_ran(self):
+        """Version, compiler, backend; of the native backend its level and threads as they are, not as they were asked for."""
+        bench = ["bench", LLAMA, "--json", "-p", "2", "-n", "2", "-r", "1"]
+        compiler = next(line for line in VERSION.splitlines() if line.startswith("compiler: "))[len("compiler: "):]
+        for command in (["generate", LLAMA, "--json", "--ids", "1,2", "-n", "2"], bench):
+            for options, level, threads in (([], self.level(), len(os.sched_getaffinity(0))), (["--level", "c", "--threads", "3"], "c", 3), (["--level", "best", "--threads", "1"], self.level(), 1)):
+                d = json.loads(self.check(run(*command, *options), 0))
+                self.assertEqual((d["version"], d["compiler"], d["backend"], d["level"], d["threads"]), (VERSION.split()[1], compiler, "native", level, threads))
+            d = json.loads(self.check(run(*command, "--backend", "reference"), 0))
+            self.assertEqual((d["backend"], d["compiler"], "level" in d, "threads" in d), ("reference", compiler, False, False))
+
+    def test_level_variable(self):
+        """LOCKSTEP_LEVEL forces the level of the native backend alone; --level wins."""
+        def forced(level, *args):
+            return run("generate", LLAMA, "--json", "--ids", "1,2,3", "-n", "4", *args, env={**os.environ, "LOCKSTEP_LEVEL": level})
+        c, best, empty = (json.loads(self.check(forced(level), 0)) for level in ("c", "best", ""))
+        self.assertEqual((c["level"], best["level"], empty["level"]), ("c", self.level(), self.level()))
+        self.assertEqual(c["logits_sha256"], best["logits_sha256"])
+        self.assertEqual(json.loads(self.check(forced("mmx", "--level", "c"), 0))["level"], "c")
+        self.check(forced("mmx"), 2, 'LOCKSTEP_LEVEL is "mmx"; allowed are best, c, avx2, avx512')
+        self.check(forced("mmx", "--backend", "reference"), 0)
+
     def test_bench(self):
         d = json.loads(self.check(run("bench", LLAMA, "--json", "--backend", "reference", "-p", "8", "-n", "4", "-r", "2", "--batch", "3"), 0))
         self.assertGreater(d["prefill_tokens_per_second_best"], 0)
