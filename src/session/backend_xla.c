@@ -71,6 +71,7 @@ static ls_code xla_options(ls_xla_options *xo, const ls_engine *engine, const ls
     const char *quant = o->quant ? o->quant : "dense";
     if (strcmp(quant, "dense") && strcmp(quant, "packed")) LS_FAIL(e, LS_INVALID_ARGUMENT, "quant \"%.80s\" is unknown; use dense or packed", quant);
     xo->packed = !strcmp(quant, "packed");
+    if (xo->packed) LS_TRY(ls_emit_check_packed(g, e));
     return o->buckets ? parse_buckets(o->buckets, xo, e) : LS_OK;
 }
 

@@ -12,7 +12,7 @@ enum { LS_XLA_MAX_BUCKETS = 16 };
 
 typedef struct ls_xla_options {
     ls_precision precision;  /* float contract */
-    bool packed;             /* float contract */
+    bool packed;             /* float contract; refused as ls_emit_check_packed says */
     /* Capacities of the caches [n_buckets], ascending; 0: 256, 1024, 4096, ... up to the context. Each is rounded up to a
      * multiple of 256, and the last raised to hold the whole context. */
     int n_buckets, bucket[LS_XLA_MAX_BUCKETS];

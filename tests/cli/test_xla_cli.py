@@ -16,6 +16,7 @@ import unittest
 
 LOCKSTEP, FIXTURES, PLUGINS = (os.path.abspath(sys.argv.pop(1)) for _ in range(3))
 LLAMA = os.path.join(FIXTURES, "models", "llama")
+LLAMA_MLX = os.path.join(FIXTURES, "models", "llama_mlx")
 GOLDEN = os.path.join(LLAMA, "golden.safetensors")
 SMOLLM2 = os.environ.get("LS_SMOLLM2_GGUF")
 IDS = ["--ids", "1,2,3", "-n", "4"]
@@ -37,16 +38,19 @@ def read_ids(path, name):
         return list(struct.unpack(f"<{(end - begin) // 4}i", f.read(end - begin)))
 
 
-def write_ids(path, **tensors):
+def write_tensors(path, tensors):
     header, data = {}, b""
-    for name, ids in tensors.items():
-        values = struct.pack(f"<{len(ids)}i", *ids)
-        header[name] = {"dtype": "I32", "shape": [len(ids)], "data_offsets": [len(data), len(data) + len(values)]}
+    for name, (dtype, shape, values) in tensors.items():
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(values)]}
         data += values
     text = json.dumps(header).encode()
     with open(path, "wb") as f:
         f.write(struct.pack("<Q", len(text)) + text + data)
     return path
+
+
+def write_ids(path, **tensors):
+    return write_tensors(path, {name: ("I32", [len(ids)], struct.pack(f"<{len(ids)}i", *ids)) for name, ids in tensors.items()})
 
 
 class XlaTest(unittest.TestCase):
@@ -117,6 +121,41 @@ class XlaTest(unittest.TestCase):
             result = run(*command)
             self.check(result, 2 if command[0] == "qualify" else 1, "llamas")
             self.assertIn("UNIMPLEMENTED", result.stderr)
+
+    def three_bits(self):
+        """A copy of the MLX fixture whose last linear layer has words of 3 bits."""
+        folder = shutil.copytree(LLAMA_MLX, os.path.join(CACHE, "three-bits"))
+        path = os.path.join(folder, "config.json")
+        with open(path) as f:
+            config = json.load(f)
+        config["quantization"]["lm_head"] = {"bits": 3, "group_size": config["quantization"]["group_size"]}
+        with open(path, "w") as f:
+            json.dump(config, f)
+        path = os.path.join(folder, "model.safetensors")
+        with open(path, "rb") as f:
+            size = struct.unpack("<Q", f.read(8))[0]
+            header, data = json.loads(f.read(size)), f.read()
+        tensors = {k: (v["dtype"], v["shape"], data[slice(*v["data_offsets"])]) for k, v in header.items() if k != "__metadata__"}
+        _, (rows, words), values = tensors["lm_head.weight"]
+        tensors["lm_head.weight"] = "U32", [rows, words * 3 // 4], values[:len(values) * 3 // 4]
+        write_tensors(path, tensors)
+        return folder
+
+    def test_packed_is_packed_or_refused(self):
+        packed = ["--contract", "float", "--quant", "packed"]
+        three = self.three_bits()
+        for model, part in ((LLAMA, "INVALID_ARGUMENT: no linear weight is quantised, so none can stay packed"),
+                            (three, 'UNIMPLEMENTED: weight "lm_head.weight" is MLX affine of 3 bits and cannot stay packed')):
+            self.check(run("emit", model, "--entry", "decode", *packed), 1, part)
+            self.check(run("generate", model, *XLA, *packed), 1, part)  # before anything is said about qualification
+            self.check(run("generate", model, *XLA, "--allow-unqualified", "--contract", "float", LOCKSTEP_QUANT="packed"), 1, part)
+            self.check(run("qualify", model, *packed), 2, part)
+            self.check(run("verify", model, "--ids", "1,2", "--contract", "float", "--left", "reference", "--right", "xla:pjrt,quant=packed"), 2, part.split(": ")[1])
+        self.check(run("emit", three, "--entry", "decode", "--contract", "float"), 0, "func.func")
+        text = self.check(run("emit", LLAMA_MLX, "--entry", "decode", *packed), 0, "shift_right_logical")
+        self.assertIn('loc("lm_head.weight")', text)
+        d = json.loads(self.check(run("generate", LLAMA_MLX, *XLA, *packed, "--allow-unqualified", "--json"), 0))
+        self.assertEqual(d["xla"]["quant"], "packed")
 
     # ---- Qualification --------------------------------------------------------------------------------------------------
 

@@ -416,6 +416,63 @@ static void options_of_contract(void **state) {
     }
 }
 
+/* A graph of linear layers and perhaps experts on weights of the given formats; what check says about it. */
+static void check_packed(const ls_tensor *t, size_t n, const ls_tensor *expert, ls_code code, const char *part) {
+    static const char *const name[] = {"w0", "w1", "w2"};
+    ls_error e = {0};
+    small_graph s;
+    ls_param w[3], x;
+    int y, router;
+    assert_ok(small_begin(&s, LS_CONTRACT_FLOAT, 32, NULL, &e));
+    for (size_t i = 0; i < n; i++) {
+        w[i] = (ls_param){.name = name[i], .tensor = &t[i], .rows = 32, .cols = 32};
+        assert_ok(ls_add_linear(s.g, &y, i ? y : s.value, &w[i], NULL, name[i], &e));
+    }
+    if (expert) {
+        x = (ls_param){.name = "experts.0", .tensor = expert, .rows = 32, .cols = 32};
+        const ls_moe moe = {.experts = 1, .top_k = 1, .gate = &x, .up = &x, .down = &x};
+        assert_ok(ls_add_slice(s.g, &router, y, 0, 1, "router", &e));
+        assert_ok(ls_add_moe(s.g, &y, y, router, &moe, LS_ACT_SILU, "moe", &e));
+    }
+    ls_code rc = ls_emit_check_packed(s.g, &e);
+    small_destroy(&s);
+    assert_int_equal(rc, code);
+    if (rc && !strstr(e.text, part)) fail_msg("\"%s\" lacks \"%s\"", e.text, part);
+}
+
+static void what_stays_packed(void **state) {
+    (void)state;
+    static const int kept[] = {2, 4, 8}, crossing[] = {3, 6};
+    const ls_tensor wide = {.format = LS_BF16}, mlx = {.format = LS_MLX_AFFINE, .mlx_bits = 4, .mlx_group = 32};
+    for (int i = 0; i < 3; i++) check_packed((ls_tensor[]){{.format = LS_MLX_AFFINE, .mlx_bits = kept[i], .mlx_group = 32}}, 1, NULL, LS_OK, "");
+    check_packed((ls_tensor[]){wide, mlx, wide}, 3, &wide, LS_OK, ""); /* float weights beside packed ones, experts too */
+    check_packed((ls_tensor[]){wide, wide}, 2, NULL, LS_INVALID_ARGUMENT, "no linear weight is quantised, so none can stay packed. Choose quant dense");
+    for (int i = 0; i < 2; i++) {
+        const ls_tensor t = {.format = LS_MLX_AFFINE, .mlx_bits = crossing[i], .mlx_group = 32};
+        check_packed((ls_tensor[]){mlx, t}, 2, NULL, LS_UNIMPLEMENTED, i ? "weight \"w1\" is MLX affine of 6 bits" : "weight \"w1\" is MLX affine of 3 bits");
+    }
+    for (int f = 0; f < LS_FORMAT_COUNT; f++) {
+        const ls_tensor t = {.format = (ls_format)f};
+        if (ls_format_get((ls_format)f)->group) check_packed((ls_tensor[]){wide, mlx, t}, 3, NULL, LS_UNIMPLEMENTED, "weight \"w2\" is ");
+    }
+    check_packed(&mlx, 1, &mlx, LS_UNIMPLEMENTED, "expert's weight \"experts.0\" is MLX affine of 4 bits and cannot stay packed");
+}
+
+/* Entries of a model that has nothing to pack. */
+static void packed_is_refused(void **state) {
+    (void)state;
+    fixture f;
+    ls_error e = {0};
+    assert_ok(fixture_open(&f, "qwen2_moe", LS_CONTRACT_FLOAT, &e));
+    refusing = f.graph;
+    for (int entry = 0; entry < LS_ENTRY_COUNT; entry++) {
+        ls_emit_options o = entry_options((ls_entry)entry);
+        o.packed = true;
+        refused(o, "none can stay packed");
+    }
+    fixture_close(&f);
+}
+
 static void names(void **state) {
     (void)state;
     ls_error e = {0};
@@ -460,6 +517,8 @@ int main(void) {
         cmocka_unit_test(exact_modules),
         cmocka_unit_test(options_of_shape),
         cmocka_unit_test(options_of_contract),
+        cmocka_unit_test(what_stays_packed),
+        cmocka_unit_test(packed_is_refused),
         cmocka_unit_test(names),
         cmocka_unit_test(graph_without_attention),
     };

@@ -351,6 +351,7 @@ static void test_nothing_falls_back(void **state) {
     refuse((o = x, o.precision = "f16", o), LS_INVALID_ARGUMENT, "precision \"f16\" is for contract float");
     refuse((o = x, o.quant = "packed", o), LS_INVALID_ARGUMENT, "quant \"packed\" is for contract float");
     refuse((o = x, o.contract = "float", o.precision = "f8", o), LS_INVALID_ARGUMENT, "f8");
+    refuse((o = x, o.contract = "float", o.quant = "packed", o), LS_INVALID_ARGUMENT, "none can stay packed");
     refuse((o = x, o.contract = "float", o.quant = "sparse", o), LS_INVALID_ARGUMENT, "use dense or packed");
     refuse((o = x, o.level = "avx2", o), LS_INVALID_ARGUMENT, "level \"avx2\" is for backend native");
     refuse((o = x, o.threads = 2, o), LS_INVALID_ARGUMENT, "2 threads are for backend native");

@@ -44,7 +44,7 @@ typedef struct ls_emit_options {
     bool argmax;       /* the token of the largest logit (lowest index among equals) in place of the logits; not for extend */
     ls_carrier carrier;
     ls_precision precision; /* float contract: operands of products are narrowed to this, sums stay f32 */
-    bool packed;            /* float contract: MLX affine weights stay packed and are unpacked in the graph */
+    bool packed;            /* float contract: linear weights stay packed and are unpacked in the graph (ls_emit_check_packed) */
     const bool *capture;    /* [n_nodes] nodes whose outputs f32 [rows, cols] are further results, after the caches; NULL: none */
 } ls_emit_options;
 
@@ -58,7 +58,7 @@ typedef enum ls_weight_role {
     LS_W_MINS,     /* i32 [E, G, N]: M */
     LS_W_POWERS,   /* f32 [E, N]: 2^(R + c + h) */
     LS_W_COS, LS_W_SIN, /* rotary table [C, rot_dim / 2]: i32 Q30 under an exact contract, else f32 */
-    LS_W_PACKED, LS_W_PACKED_SCALES, LS_W_PACKED_BIASES /* MLX affine: ui32 [out, in * bits / 32], f16 or f32 [out, in / group] */
+    LS_W_PACKED, LS_W_PACKED_SCALES, LS_W_PACKED_BIASES /* MLX affine: ui32 [out, in * bits / 32], f32 [out, in / group] twice */
 } ls_weight_role;
 
 /* One weight argument. Equal |key| means equal data, across modules of one graph too. */
@@ -84,7 +84,13 @@ typedef struct ls_emit_module {
     size_t n_inputs, n_results;
 } ls_emit_module;
 
-/* Errors: UNIMPLEMENTED naming the node that has no lowering, INVALID_ARGUMENT for options that do not fit the graph. */
+/* Can |packed| be had for |g|? Linear weights of MLX affine format with 2, 4 or 8 bits stay packed; float ones beside them stay
+ * as they are. Embedding tables are f32 always: their rows are looked up, not multiplied. INVALID_ARGUMENT when no linear weight
+ * is quantised; UNIMPLEMENTED naming the first quantised weight of a linear layer or expert that would be made dense. */
+ls_code ls_emit_check_packed(const ls_graph *g, ls_error *e);
+
+/* Errors: UNIMPLEMENTED naming the node that has no lowering, INVALID_ARGUMENT for options that do not fit the graph; with |packed|
+ * those of ls_emit_check_packed. */
 ls_code ls_emit_entry(ls_emit_module *out, const ls_graph *g, const ls_emit_options *o, ls_error *e);
 
 /* One node alone, for the rows of one sequence (|o->entry| is LS_ENTRY_EXTEND). Inputs: the node's distinct inputs f32 [rows, cols];

@@ -19,11 +19,6 @@ static ls_val vector(ls_lower *l, const ls_param *w) {
 
 /* ---- Linear ------------------------------------------------------------------------------------------------------------ */
 
-static bool is_packed(const ls_lower *l, const ls_param *w) {
-    int bits = w->tensor->mlx_bits;
-    return l->o->packed && w->tensor->format == LS_MLX_AFFINE && (bits == 2 || bits == 4 || bits == 8);
-}
-
 /* w = q * scale + bias, two f32 operations; lane j of a word is (word >> (bits j)) & mask. f32 [N, K]. */
 static ls_val unpacked(ls_lower *l, const ls_param *w) {
     ls_mlir *m = &l->m;
@@ -55,7 +50,8 @@ static ls_val matrix(ls_lower *l, const ls_param *w, int count, int64_t e) {
 /* x f32 [T, K] times |count| matrices: f32 [T, N * count]. */
 static ls_val product(ls_lower *l, ls_val x, const ls_param *w, int count) {
     ls_mlir *m = &l->m;
-    if (count == 1 && is_packed(l, w)) return ls_m_dot(m, narrowed(l, x), narrowed(l, unpacked(l, w)), 0, NULL, NULL, 1, 1, LS_DT_F32);
+    bool packed = l->o->packed && count == 1 && ls_lower_can_pack(w);
+    if (packed) return ls_m_dot(m, narrowed(l, x), narrowed(l, unpacked(l, w)), 0, NULL, NULL, 1, 1, LS_DT_F32);
     ls_val v = LS_RESHAPE(m, matrix(l, w, count, 1), w->cols, w->rows * count);
     return ls_m_dot(m, narrowed(l, x), v, 0, NULL, NULL, 1, 0, LS_DT_F32);
 }

@@ -74,6 +74,7 @@ ls_val ls_lower_exact_softcap(ls_lower *l, ls_val x, float cap);
 
 /* ---- Float contract --------------------------------------------------------------------------------------------------- */
 
+bool ls_lower_can_pack(const ls_param *w); /* a linear layer's weight that stays packed when options ask for it */
 ls_val ls_lower_float_linear(ls_lower *l, const ls_node *n, ls_val x);
 ls_val ls_lower_float_norm(ls_lower *l, const ls_node *n, ls_val x);
 ls_val ls_lower_float_rope(ls_lower *l, const ls_node *n, ls_val x);

@@ -350,6 +350,7 @@ static ls_code emit(ls_lower *l, ls_error *e) {
 ls_code ls_emit_entry(ls_emit_module *out, const ls_graph *g, const ls_emit_options *o, ls_error *e) {
     ls_lower l;
     LS_TRY(check_options(g, o, e));
+    if (o->packed) LS_TRY(ls_emit_check_packed(g, e));
     ls_code rc = begin(&l, out, g, o, e);
     if (!rc) rc = emit(&l, e);
     ls_mlir_deinit(&l.m);
