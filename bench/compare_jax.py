@@ -111,8 +111,9 @@ def main():
         for contract in ("float", "exact16", "exact24"):
             ms, report = time_lockstep(a, contract)
             times[contract].append(ms)
-            if len(times[contract]) == 1 and report.get("compile_seconds") is not None:
-                print(f"{contract}: {report.get('programs')} programs in {report['compile_seconds']:.1f} s, {report.get('cache_hits')} from the cache", flush=True)
+            c = report["xla"]["compiling"]
+            if len(times[contract]) == 1:
+                print(f"{contract}: {c['programs']} programs, {c['cache_hits']} from the cache, {c['seconds']:.1f} s", flush=True)
     base = statistics.median(times["jax"])
     for name, ms in times.items():
         print(f"decode {name}: {min(ms):.1f} ms a token, best of {a.rounds}; {statistics.median(ms) / base:.2f} times JAX's (medians)")

@@ -2,7 +2,7 @@
  * decode steps equal the native executor's bit for bit, for one sequence and for ragged batches; under float the tokens are
  * those of transformers and every node, given the reference's inputs, stays within its bound.
  *
- *   test_xla_models ENGINE [single|ragged|float|real ...] [=FIXTURE]
+ *   test_xla_models ENGINE [single|ragged|float|real ...] [exact16|exact24] [=FIXTURE ...]
  *
  * "real" runs the downloaded models that LS_SMOLLM2_GGUF and LS_GEMMA3_GGUF name (make test sets both).
  * ENGINE: a PJRT plugin file, "iree" (compiled here, run by the wheel's Python runtime) or "iree-linked". */
@@ -18,7 +18,9 @@
 
 enum { STEPS = 64, SLOTS = 4 };
 
-static const char *engine_name, *only;
+static const char *engine_name;
+static int n_arguments;
+static char **arguments;
 static ls_engine *engine;
 
 static ls_code open_engine(ls_engine **out, ls_error *e) {
@@ -250,6 +252,23 @@ static void downloaded_models_equal_native(void **state) {
     if (!ran) skip(); /* outside make test */
 }
 
+/* Whether |word| is among the arguments. */
+static bool given(const char *word) {
+    for (int i = 2; i < n_arguments; i++)
+        if (!strcmp(arguments[i], word)) return true;
+    return false;
+}
+
+static bool wanted(const char *name, ls_contract c) {
+    bool any = false, named = false;
+    for (int i = 2; i < n_arguments; i++) {
+        any |= *arguments[i] == '=';
+        named |= *arguments[i] == '=' && !strcmp(arguments[i] + 1, name);
+    }
+    bool other = given(c == LS_CONTRACT_EXACT16 ? "exact24" : "exact16") && !given(ls_contract_name(c));
+    return (named || !any) && !(c != LS_CONTRACT_FLOAT && other);
+}
+
 static void each_fixture(ls_contract first, ls_contract last, void (*check)(const fixture *f)) {
     char names[FIXTURE_MAX][128];
     int n = fixture_names(names), ran = 0;
@@ -257,7 +276,7 @@ static void each_fixture(ls_contract first, ls_contract last, void (*check)(cons
         for (int c = (int)first; c <= (int)last; c++) {
             fixture f;
             ls_error e = {0};
-            if (only && strcmp(names[i], only)) continue;
+            if (!wanted(names[i], (ls_contract)c)) continue;
             assert_ok(fixture_open(&f, names[i], (ls_contract)c, &e));
             check(&f);
             fixture_close(&f);
@@ -281,34 +300,30 @@ static void float_gives_the_tokens_of_transformers(void **state) {
     each_fixture(LS_CONTRACT_FLOAT, LS_CONTRACT_FLOAT, check_float);
 }
 
-static bool asked(int argc, char **argv, const char *mode) {
-    bool any = false;
-    for (int i = 2; i < argc; i++) {
-        if (!strcmp(argv[i], mode)) return true;
-        any |= *argv[i] != '=';
-    }
-    return !any;
+/* |mode| was given, or no mode was. */
+static bool asked(const char *mode) {
+    return given(mode) || !(given("single") || given("ragged") || given("float") || given("real"));
 }
 
 int main(int argc, char **argv) {
     if (argc < 2) {
-        fprintf(stderr, "usage: test_xla_models ENGINE [single|ragged|float|real ...] [=FIXTURE]\n");
+        fprintf(stderr, "usage: test_xla_models ENGINE [single|ragged|float|real ...] [exact16|exact24] [=FIXTURE ...]\n");
         return 2;
     }
     engine_name = argv[1];
-    for (int i = 2; i < argc; i++)
-        if (*argv[i] == '=') only = argv[i] + 1;
+    n_arguments = argc;
+    arguments = argv;
     ls_error e = {0};
     if (open_engine(&engine, &e)) {
         fprintf(stderr, "%s: %s\n", engine_name, e.text);
         return 1;
     }
     int failed = 0;
-    if (asked(argc, argv, "single")) failed += cmocka_run_group_tests_name("single", ((const struct CMUnitTest[]){cmocka_unit_test(single_equals_native)}), NULL, NULL);
-    if (asked(argc, argv, "ragged")) failed += cmocka_run_group_tests_name("ragged", ((const struct CMUnitTest[]){cmocka_unit_test(ragged_equals_native)}), NULL, NULL);
-    if (asked(argc, argv, "float"))
+    if (asked("single")) failed += cmocka_run_group_tests_name("single", ((const struct CMUnitTest[]){cmocka_unit_test(single_equals_native)}), NULL, NULL);
+    if (asked("ragged")) failed += cmocka_run_group_tests_name("ragged", ((const struct CMUnitTest[]){cmocka_unit_test(ragged_equals_native)}), NULL, NULL);
+    if (asked("float"))
         failed += cmocka_run_group_tests_name("float", ((const struct CMUnitTest[]){cmocka_unit_test(float_gives_the_tokens_of_transformers)}), NULL, NULL);
-    if (asked(argc, argv, "real")) failed += cmocka_run_group_tests_name("real", ((const struct CMUnitTest[]){cmocka_unit_test(downloaded_models_equal_native)}), NULL, NULL);
+    if (asked("real")) failed += cmocka_run_group_tests_name("real", ((const struct CMUnitTest[]){cmocka_unit_test(downloaded_models_equal_native)}), NULL, NULL);
     engine->ops->destroy(engine);
     return failed ? 1 : 0;
 }
