@@ -31,7 +31,8 @@ typedef struct emit {
     const char *model, *output, *quant;
     ls_contract contract;
     ls_emit_options o;
-    int tokens, batch, capacity;
+    int tokens, batch, capacity; /* of the first two 0: not given */
+    bool has_carrier;
 } emit;
 
 static ls_code carrier_of(const char *name, ls_carrier *out, ls_error *e) {
@@ -56,7 +57,7 @@ static int take(emit *m, int opt, const char *value) {
     case OPT_CONTRACT: rc = ls_contract_parse(value, &m->contract, &e); break;
     case OPT_PRECISION: rc = ls_precision_parse(value, &m->o.precision, &e); break;
     case OPT_QUANT: m->quant = value; break;
-    case OPT_CARRIER: rc = carrier_of(value, &m->o.carrier, &e); break;
+    case OPT_CARRIER: rc = carrier_of(value, &m->o.carrier, &e), m->has_carrier = true; break;
     case OPT_ARGMAX: m->o.argmax = true; break;
     case 'o': m->output = value; break;
     default: return 0;
@@ -100,9 +101,12 @@ out:
 static int finish_options(emit *m) {
     ls_entry entry = m->o.entry;
     bool ragged = entry == LS_ENTRY_DECODE_RAGGED;
+    if (m->tokens && (ragged || entry == LS_ENTRY_DECODE)) return cli_usage("emit", "--tokens is for prefill, prefill_embeddings and extend");
+    if (m->batch && !ragged && entry != LS_ENTRY_EXTEND) return cli_usage("emit", "--batch is for decode_ragged and extend");
+    if (m->has_carrier && m->contract == LS_CONTRACT_FLOAT) return cli_usage("emit", "--carrier is for exact contracts; float takes --precision");
     if (strcmp(m->quant, "dense") && strcmp(m->quant, "packed")) return cli_usage("emit", "quant \"%s\" is unknown; use dense or packed", m->quant);
     m->o.packed = !strcmp(m->quant, "packed");
-    m->o.rows = ragged ? (m->batch ? m->batch : 4) : m->tokens;
+    m->o.rows = ragged ? (m->batch ? m->batch : 4) : m->tokens ? m->tokens : 64;
     m->o.sequences = m->batch ? m->batch : 1;
     m->o.out_rows = 1;
     m->o.capacity = m->capacity;
@@ -115,7 +119,7 @@ int cli_emit(int argc, char **argv) {
                                             {"contract", required_argument, NULL, OPT_CONTRACT}, {"precision", required_argument, NULL, OPT_PRECISION},
                                             {"quant", required_argument, NULL, OPT_QUANT}, {"carrier", required_argument, NULL, OPT_CARRIER},
                                             {"argmax", no_argument, NULL, OPT_ARGMAX}, {"output", required_argument, NULL, 'o'}, {"help", no_argument, NULL, 'h'}, {0}};
-    emit m = {.tokens = 64, .capacity = LS_EXACT_KEY_RANGE, .quant = "dense", .o = {.entry = LS_ENTRY_COUNT}};
+    emit m = {.capacity = LS_EXACT_KEY_RANGE, .quant = "dense", .o = {.entry = LS_ENTRY_COUNT}};
     ls_error e = {0};
     for (int opt; (opt = getopt_long(argc, argv, "o:h", options, NULL)) != -1;) {
         if (opt == 'h') return fputs(help, stdout) < 0;
