@@ -1,12 +1,11 @@
 /* lockstep emit: a model's StableHLO module for one entry. Needs no compiler, plugin or device. */
-#include <errno.h>
 #include <string.h>
 
 #include "cli/cli.h"
 #include "cli/hub.h"
 #include "contract/exact.h"
 #include "models/model.h"
-#include "xla/emit/emit.h"
+#include "xla/emit/artifact.h"
 
 enum { OPT_ENTRY = 256, OPT_TOKENS, OPT_BATCH, OPT_CAPACITY, OPT_CONTRACT, OPT_PRECISION, OPT_QUANT, OPT_CARRIER, OPT_ARGMAX };
 
@@ -23,7 +22,8 @@ static const char help[] =
     "  --quant NAME        contract float: dense (default), or packed: MLX weights are unpacked in the graph\n"
     "  --carrier NAME      exact contracts: numbers that carry integer products, f32 (default), f64 or i8; the same bits\n"
     "  --argmax            the token of the largest logit as the result, in place of the logits\n"
-    "  -o, --output FILE   default: standard output\n"
+    "  -o, --output FILE   publishes FILE with its manifest FILE.aux.json, or keeps both when they verify; a manifest of another or\n"
+    "                      newer program, or a damaged one, is refused. Default: standard output, the text alone\n"
     "  --help              this text\n\n"
     "Example: lockstep emit ./model --entry decode --capacity 1024 --contract exact24 -o decode.mlir\n";
 
@@ -67,12 +67,9 @@ static int take(emit *m, int opt, const char *value) {
     return -1;
 }
 
-static ls_code write_text(const emit *m, const ls_str *text, ls_error *e) {
-    FILE *f = m->output ? fopen(m->output, "w") : stdout;
-    if (!f) LS_FAIL(e, LS_PERMISSION_DENIED, "cannot write \"%s\": %s", m->output, strerror(errno));
-    bool ok = fwrite(text->data, 1, text->len, f) == text->len;
-    ok = !(m->output ? fclose(f) : fflush(f)) && ok;
-    if (!ok) LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "writing \"%s\" failed; is the disk full?", m->output ? m->output : "standard output");
+static ls_code print_text(const ls_str *text, ls_error *e) {
+    bool ok = fwrite(text->data, 1, text->len, stdout) == text->len;
+    if (fflush(stdout) || !ok) LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "writing standard output failed; is the disk full?");
     return LS_OK;
 }
 
@@ -82,6 +79,7 @@ static ls_code run(emit *m, ls_error *e) {
     ls_graph *g = NULL;
     const char *path;
     ls_emit_module module = {0};
+    ls_published published;
     ls_code rc;
     ls_build_options build = {.contract = m->contract, .context = m->capacity};
     LS_GOTO(ls_arena_create(&arena, e));
@@ -89,7 +87,7 @@ static ls_code run(emit *m, ls_error *e) {
     LS_GOTO(ls_checkpoint_open(&c, path, e));
     LS_GOTO(ls_model_build(&g, c, &build, e));
     LS_GOTO(ls_emit_entry(&module, g, &m->o, e));
-    LS_GOTO(write_text(m, &module.text, e));
+    rc = m->output ? ls_emit_publish(m->output, &module, g, &m->o, &published, e) : print_text(&module.text, e);
 out:
     ls_emit_module_deinit(&module);
     ls_graph_destroy(g);
