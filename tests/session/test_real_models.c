@@ -96,7 +96,7 @@ static int compare_case(real *m, const json_t *c, double *margin) {
     return -1;
 }
 
-static void count_equal(const char *variable, const char *golden, ls_contract contract, int at_least) {
+static void all_equal(const char *variable, const char *golden, ls_contract contract) {
     real m;
     real_open(&m, variable, golden, contract);
     json_t *cases = json_object_get(m.golden, "cases");
@@ -111,7 +111,8 @@ static void count_equal(const char *variable, const char *golden, ls_contract co
                           margin, json_real_value(json_array_get(json_object_get(c, "margins"), (size_t)at)));
     }
     print_message("%s %s: %d of %zu answers equal transformers f32 token for token\n", golden, ls_contract_name(contract), equal, json_array_size(cases));
-    assert_true(equal >= at_least);
+    assert_int_equal(json_array_size(cases), 20);
+    assert_int_equal(equal, 20);
     real_close(&m);
 }
 
@@ -140,10 +141,10 @@ static void logits_error(const char *variable, const char *golden, ls_contract c
     real_close(&m);
 }
 
-static void smollm2_exact24_tokens(void **state) { (void)state, count_equal("LS_SMOLLM2_GGUF", "smollm2", LS_CONTRACT_EXACT24, 20); }
-static void smollm2_exact16_tokens(void **state) { (void)state, count_equal("LS_SMOLLM2_GGUF", "smollm2", LS_CONTRACT_EXACT16, 0); }
-static void gemma3_exact24_tokens(void **state) { (void)state, count_equal("LS_GEMMA3_GGUF", "gemma3", LS_CONTRACT_EXACT24, 20); }
-static void gemma3_exact16_tokens(void **state) { (void)state, count_equal("LS_GEMMA3_GGUF", "gemma3", LS_CONTRACT_EXACT16, 0); }
+static void smollm2_exact24_tokens(void **state) { (void)state, all_equal("LS_SMOLLM2_GGUF", "smollm2", LS_CONTRACT_EXACT24); }
+static void smollm2_exact16_tokens(void **state) { (void)state, all_equal("LS_SMOLLM2_GGUF", "smollm2", LS_CONTRACT_EXACT16); }
+static void gemma3_exact24_tokens(void **state) { (void)state, all_equal("LS_GEMMA3_GGUF", "gemma3", LS_CONTRACT_EXACT24); }
+static void gemma3_exact16_tokens(void **state) { (void)state, all_equal("LS_GEMMA3_GGUF", "gemma3", LS_CONTRACT_EXACT16); }
 static void smollm2_exact24_error(void **state) { (void)state, logits_error("LS_SMOLLM2_GGUF", "smollm2", LS_CONTRACT_EXACT24, "rms_f32_sample", 1.0); }
 static void smollm2_exact16_error(void **state) { (void)state, logits_error("LS_SMOLLM2_GGUF", "smollm2", LS_CONTRACT_EXACT16, "rms_f16_sample", 0.5); }
 static void gemma3_exact24_error(void **state) { (void)state, logits_error("LS_GEMMA3_GGUF", "gemma3", LS_CONTRACT_EXACT24, "rms_f32_sample", 1.0); }
