@@ -87,8 +87,6 @@ ls_val ls_lower_float_softcap(ls_lower *l, ls_val x, float cap);
 
 /* Lowers node |i|; its inputs' values are there. */
 void ls_lower_node(ls_lower *l, int i);
-/* x [.., n * d] with its last axis split into [n, d]. */
-ls_val ls_lower_split_last(ls_lower *l, ls_val x, int64_t n, int64_t d);
 /* The |top_k| largest of x [T, E], lower index first among equals: i1 [T, E]. */
 ls_val ls_lower_top_k(ls_lower *l, ls_val x, int top_k);
 

@@ -1,13 +1,6 @@
 /* Lowers one node: picks the operator's lowering by contract. */
 #include "xla/emit/lower.h"
 
-ls_val ls_lower_split_last(ls_lower *l, ls_val x, int64_t n, int64_t d) {
-    ls_tensor_type t = x.t;
-    t.dim[t.rank - 1] = n;
-    t.dim[t.rank++] = d;
-    return ls_m_reshape(&l->m, x, t.rank, t.dim);
-}
-
 static bool exact(const ls_node *n) { return n->contract != LS_CONTRACT_FLOAT; }
 
 static ls_val finished(ls_lower *l, const ls_node *n, ls_val y) { return exact(n) ? ls_m_canon(&l->m, y) : y; }
