@@ -117,6 +117,29 @@ class VerifyTest(unittest.TestCase):
         self.assertRegex(text, r"right +native .*, compiler \w+ [\d.]+, level c, ")
         self.check(run(LLAMA, "--right", "reference", *IDS, "--level", "c"), EQUAL, "level c,")
 
+    OPERATORS = {"llama": {"embed", "rms_norm", "linear", "rope", "attention", "add", "glu", "select_rows"}, "gemma2": {"softcap"}, "cohere": {"layer_norm", "scale"},
+                 "olmoe": {"clamp", "moe"}, "phi3": {"slice"}, "qwen2_moe": {"activation", "mul"}}
+
+    def fault_in_every_operator(self, *sides):
+        """The lowest bit of one value, in one node of each of the 16 operators, is named at exactly that node."""
+        seen = set()
+        for family, operators in self.OPERATORS.items():
+            model = os.path.join(MODELS, family)
+            nodes = json.loads(self.check(run(model, *sides, *IDS, "--json"), EQUAL))["nodes"]
+            last = {n["operator"]: n["node"] for n in nodes}
+            for operator in operators:
+                self.check(run(model, *sides, *IDS, "--negative", f"node:{last[operator]}"), DIVERGED, f"DIVERGED first at {last[operator]} ({operator}, ")
+                seen.add(operator)
+        self.assertEqual(len(seen), 16)
+
+    def test_fault_in_every_operator(self):
+        self.fault_in_every_operator("--left", "reference", "--right", "native")
+        self.fault_in_every_operator("--left", "native", "--right", "reference")
+
+    @unittest.skipUnless(PLUGINS, "no PJRT CPU plugin exists for this architecture")
+    def test_fault_in_every_operator_on_pjrt(self):
+        self.fault_in_every_operator("--left", "native", "--right", "xla:pjrt")
+
     # ---- JSON and HTML ---------------------------------------------------------------------------------------------
 
     FIELDS = {"schema", "result", "mode", "negative", "model", "architecture", "weight_schema_sha256", "left", "right", "reference_side", "rule", "prompt_tokens", "decoded_tokens",
@@ -290,11 +313,6 @@ class VerifyTest(unittest.TestCase):
         fault = ["--negative", "node:model.layers.1.self_attn.attention@21"]
         for mode in ([], ["--same-input"], ["--bisect"]):
             self.check(run(LLAMA, "--right", "xla:pjrt", *IDS, *fault, *mode), DIVERGED, "DIVERGED first at model.layers.1.self_attn.attention")
-        nodes = json.loads(self.check(run(LLAMA, "--right", "xla:pjrt", *IDS, "--json"), EQUAL))["nodes"]
-        first = {n["operator"]: n["node"] for n in reversed(nodes)}
-        self.assertEqual(len(first), 8)
-        for operator, name in first.items():  # the lowest bit, in a node of every operator
-            self.check(run(LLAMA, "--right", "xla:pjrt", *IDS, "--negative", f"node:{name}"), DIVERGED, f"DIVERGED first at {name} ({operator}, ")
         self.check(run(LLAMA, "--left", "reference", "--right", "xla:pjrt", "--contract", "float", *IDS, "--same-input"), EQUAL, "bounds of single f32 operators")
         self.check(run(LLAMA, "--right", "xla:pjrt,modules=fused", *IDS, "--same-input"), NOT_COMPARED, "modules=fused shows values but takes none")
         self.check(run(LLAMA, "--right", "xla:pjrt,plugin=/nonexistent.so", *IDS), NOT_COMPARED, "nonexistent.so")
