@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -62,9 +63,11 @@ static void sweep(const char *path) {
     if (d) closedir(d);
 }
 
-/* The manifest that stands in the way may go; LS_OK when there is none. */
+/* The manifest that stands in the way may go; LS_OK when there is none. A folder, pipe or broken link of that name is not none: what
+ * cannot be read is refused before the artifact is deleted. */
 static ls_code check_replace(const ls_publish *p, const char *manifest, ls_error *e) {
-    if (!ls_file_exists(manifest)) return LS_OK;
+    struct stat st;
+    if (lstat(manifest, &st)) return LS_OK;
     ls_str text = {0};
     ls_manifest wanted;
     ls_code rc = LS_OK;

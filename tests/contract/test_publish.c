@@ -166,6 +166,25 @@ static void test_refused_before_deletion(void **state) {
     ls_str_deinit(&s);
 }
 
+/* What has the manifest's name and is no file. */
+static void test_no_file_in_the_manifests_place(void **state) {
+    (void)state;
+    static const char *const parts[] = {"is not a regular file", "is not a regular file", "cannot open"};
+    for (int i = 0; i < 3; i++) {
+        ls_error e = {0};
+        ls_publish p = spec("one");
+        ls_published a;
+        put(artifact, "their bytes");
+        assert_int_equal(i == 0 ? mkdir(manifest, 0700) : i == 1 ? mkfifo(manifest, 0600) : symlink("/nonexistent", manifest), 0);
+        assert_error(ls_artifact_publish(&p, &a, &e), i < 2 ? LS_INVALID_ARGUMENT : LS_NOT_FOUND, parts[i]);
+        char *was = get(artifact);
+        assert_string_equal(was, "their bytes");
+        ls_free(was);
+        assert_int_equal(remove(manifest), 0);
+        assert_int_equal(productions(), 0);
+    }
+}
+
 static ls_code fail_half_way(void *user, const char *path, ls_error *e) {
     (void)user;
     put(path, "half");
@@ -339,8 +358,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_publish_and_reuse, set_up, tear_down), cmocka_unit_test_setup_teardown(test_changed_bytes_are_made_anew, set_up,
                 tear_down),
-        cmocka_unit_test_setup_teardown(test_refused_before_deletion, set_up, tear_down), cmocka_unit_test_setup_teardown(test_failures_leave_nothing, set_up,
-                tear_down),
+        cmocka_unit_test_setup_teardown(test_refused_before_deletion, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_no_file_in_the_manifests_place, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_failures_leave_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_killed_between_steps, set_up, tear_down), cmocka_unit_test_setup_teardown(test_concurrent_processes, set_up,
                 tear_down),
         cmocka_unit_test_setup_teardown(test_lock, set_up, tear_down)};
