@@ -99,6 +99,7 @@ out:
 static int finish_options(emit *m) {
     ls_entry entry = m->o.entry;
     bool ragged = entry == LS_ENTRY_DECODE_RAGGED;
+    if (m->output && !*m->output) return cli_usage("emit", "-o is empty; name a file");
     if (m->tokens && (ragged || entry == LS_ENTRY_DECODE)) return cli_usage("emit", "--tokens is for prefill, prefill_embeddings and extend");
     if (m->batch && !ragged && entry != LS_ENTRY_EXTEND) return cli_usage("emit", "--batch is for decode_ragged and extend");
     if (m->has_carrier && m->contract == LS_CONTRACT_FLOAT) return cli_usage("emit", "--carrier is for exact contracts; float takes --precision");
@@ -116,7 +117,8 @@ int cli_emit(int argc, char **argv) {
                                             {"batch", required_argument, NULL, OPT_BATCH}, {"capacity", required_argument, NULL, OPT_CAPACITY},
                                             {"contract", required_argument, NULL, OPT_CONTRACT}, {"precision", required_argument, NULL, OPT_PRECISION},
                                             {"quant", required_argument, NULL, OPT_QUANT}, {"carrier", required_argument, NULL, OPT_CARRIER},
-                                            {"argmax", no_argument, NULL, OPT_ARGMAX}, {"output", required_argument, NULL, 'o'}, {"help", no_argument, NULL, 'h'}, {0}};
+                                            {"argmax", no_argument, NULL, OPT_ARGMAX}, {"output", required_argument, NULL, 'o'},
+                                            {"help", no_argument, NULL, 'h'}, {0}};
     emit m = {.capacity = LS_EXACT_KEY_RANGE, .quant = "dense", .o = {.entry = LS_ENTRY_COUNT}};
     ls_error e = {0};
     for (int opt; (opt = getopt_long(argc, argv, "o:h", options, NULL)) != -1;) {

@@ -85,7 +85,8 @@ class CommandTest(unittest.TestCase):
     def test_emit_options_that_do_not_apply(self):
         for args, part in ((["decode", "--tokens", "8"], "--tokens is for prefill"), (["decode_ragged", "--tokens", "8"], "--tokens is for prefill"),
                            (["prefill", "--batch", "4"], "--batch is for decode_ragged and extend"), (["decode", "--batch", "4"], "--batch is for"),
-                           (["decode", "--contract", "float", "--carrier", "i8"], "--carrier is for exact contracts"), (["extend", "--tokens", "257"], "raise the capacity")):
+                           (["decode", "--contract", "float", "--carrier", "i8"], "--carrier is for exact contracts"),
+                           (["decode", "-o", ""], "-o is empty"), (["extend", "--tokens", "257"], "raise the capacity")):
             self.check(run("emit", LLAMA, "--entry", *args), 1 if "257" in args else 2, part)
         for args in (["extend", "--tokens", "256", "--batch", "3"], ["decode_ragged", "--batch", "1"], ["prefill", "--tokens", "1", "--carrier", "i8"]):
             self.check(run("emit", LLAMA, "--entry", *args), 0, "func.func public @main")
