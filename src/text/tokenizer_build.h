@@ -70,7 +70,9 @@ typedef struct ls_sp_model {
 /* Builds vocabulary, model, normalizer, pre-tokenizer, decoder and added tokens of |t| from |m|. */
 ls_code ls_tokenizer_from_sp(ls_tokenizer *t, const ls_sp_model *m, ls_error *e);
 
-/* Reads a tokenizer.model (a serialised sentencepiece ModelProto). */
+/* Reads a tokenizer.model (a serialised sentencepiece ModelProto): its bytes, |name| for messages, or a file. |config|: what
+ * tokenizer_config.json holds, or NULL. */
+ls_code ls_tokenizer_from_sp_bytes(ls_tokenizer *t, const uint8_t *data, size_t size, const char *name, const json_t *config, ls_error *e);
 ls_code ls_tokenizer_from_sp_file(ls_tokenizer *t, const char *path, const json_t *config, ls_error *e);
 
 /* ---- Byte-level families by GGUF pre-tokenizer name -------------------------------------------------------------- */

@@ -145,17 +145,22 @@ static ls_code configure(proto *p, const json_t *config, ls_error *e) {
     return LS_OK;
 }
 
-ls_code ls_tokenizer_from_sp_file(ls_tokenizer *t, const char *path, const json_t *config, ls_error *e) {
-    ls_map map = {0};
+ls_code ls_tokenizer_from_sp_bytes(ls_tokenizer *t, const uint8_t *data, size_t size, const char *name, const json_t *config, ls_error *e) {
     proto p = {.m = {.prefix_space = true, .trim_spaces = true, .unk = 0, .bos = 1, .eos = 2}, .model_type = 1};
-    LS_TRY(ls_map_open(&map, path, e));
     ls_code rc = LS_OK;
-    if (map.size) LS_GOTO(each_field((reader){map.data, map.data + map.size}, model_field, &p, e));
-    if (!p.m.n) LS_FAIL_GOTO(e, LS_INVALID_ARGUMENT, "%s: has no pieces; not a sentencepiece model", path);
+    if (size) LS_GOTO(each_field((reader){data, data + size}, model_field, &p, e));
+    if (!p.m.n) LS_FAIL_GOTO(e, LS_INVALID_ARGUMENT, "%s: has no pieces; not a sentencepiece model", name);
     LS_GOTO(configure(&p, config, e));
     rc = ls_tokenizer_from_sp(t, &p.m, e);
 out:
     ls_free(p.m.pieces);
+    return rc;
+}
+
+ls_code ls_tokenizer_from_sp_file(ls_tokenizer *t, const char *path, const json_t *config, ls_error *e) {
+    ls_map map = {0};
+    LS_TRY(ls_map_open(&map, path, e));
+    ls_code rc = ls_tokenizer_from_sp_bytes(t, map.data, map.size, path, config, e);
     ls_map_close(&map);
     return rc;
 }

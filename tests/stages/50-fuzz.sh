@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Every fuzz target for a minute on its committed seeds, under AddressSanitizer and UndefinedBehaviorSanitizer, two at a time.
+# Every fuzz target for a minute on its committed seeds and the fixtures it can read, under AddressSanitizer and UndefinedBehaviorSanitizer, two at a time.
 # One passed test per target. LS_FUZZ_SECONDS: time per target. Prints `N passed, N failed`.
 set -u
 cd "$(dirname "$0")/../.."
@@ -13,12 +13,22 @@ build build/sanitize "$(printf '%s ' "${targets[@]#*/}")" -DCMAKE_C_COMPILER=cla
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
+# fixtures FOLDER FILES...: copies fixtures of one name in several folders, as seeds called after their folders.
+fixtures() {
+    local to=$work/$1 f
+    shift
+    mkdir -p "$to"
+    for f in "$@"; do cp "$f" "$to/$(basename "$(dirname "$f")")"; done
+}
+fixtures config-seeds fixtures/models/*/config.json
+fixtures tokenizer-seeds fixtures/text/tokenizer/sp_*/tokenizer.model
+
 # New inputs go to a scratch folder, so that the committed seeds stay as they are.
 fuzz() {
     local name=${1#*/fuzz_}
-    mkdir -p "$work/$name"
+    mkdir -p "$work/$name" "$work/$name-seeds"
     "build/sanitize/tests/$1" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -artifact_prefix="build/fuzz-$name-" \
-        "$work/$name" "fixtures/fuzz/$name" >"$work/$name.log" 2>&1
+        "$work/$name" "fixtures/fuzz/$name" "$work/$name-seeds" >"$work/$name.log" 2>&1
 }
 wait_for() { # job, target
     local name=${2#*/fuzz_}

@@ -1,10 +1,11 @@
-/* Fuzzing: a tokenizer.json (or GGUF metadata) and a text, split at the first line end followed by "----". Opening may
- * fail; when it does not, encoding and decoding must not crash, and pieces must add up to the decoded text. */
+/* Fuzzing: a tokenizer.json (or GGUF metadata, or what does not begin with a brace: a tokenizer.model) and a text, split at
+ * the first line end followed by "----". Opening may fail; when it does not, encoding and decoding must not crash, and pieces
+ * must add up to the decoded text. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/json.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer_build.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -29,18 +30,35 @@ static void use(const ls_tokenizer *t, const char *text, size_t len) {
     }
 }
 
+static ls_code open_json(ls_tokenizer **t, const uint8_t *data, size_t len) {
+    json_t *j = NULL;
+    LS_TRY(ls_json_parse(&j, (const char *)data, len, "fuzz", NULL));
+    bool gguf = json_object_get(j, "tokenizer.ggml.model") != NULL;
+    ls_code rc = gguf ? ls_tokenizer_open_gguf(t, j, NULL) : ls_tokenizer_open_json(t, j, json_object_get(j, "config"), NULL);
+    json_decref(j);
+    return rc;
+}
+
+/* Either value of "legacy", as the length has it. */
+static ls_code open_sp(ls_tokenizer **out, const uint8_t *data, size_t len) {
+    json_t *config = json_pack("{s:b}", "legacy", (int)(len & 1));
+    ls_tokenizer *t = NULL;
+    ls_code rc = ls_tokenizer_new(&t, NULL);
+    if (!rc) rc = ls_tokenizer_from_sp_bytes(t, data, len, "fuzz", config, NULL);
+    if (!rc) rc = ls_tokenizer_finish(t, NULL);
+    json_decref(config);
+    if (rc) ls_tokenizer_close(t);
+    else *out = t;
+    return rc;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const uint8_t *cut = memmem(data, size, "\n----", 5);
     size_t len = cut ? (size_t)(cut - data) : size;
     const char *text = cut ? (const char *)cut + 5 : "a b";
     size_t text_len = cut ? size - len - 5 : 3;
-    json_t *j = NULL;
     ls_tokenizer *t = NULL;
-    if (ls_json_parse(&j, (const char *)data, len, "fuzz", NULL)) return 0;
-    bool gguf = json_object_get(j, "tokenizer.ggml.model") != NULL;
-    ls_code rc = gguf ? ls_tokenizer_open_gguf(&t, j, NULL) : ls_tokenizer_open_json(&t, j, json_object_get(j, "config"), NULL);
-    if (!rc) use(t, text, text_len);
+    if (!(len && *data == '{' ? open_json : open_sp)(&t, data, len)) use(t, text, text_len);
     ls_tokenizer_close(t);
-    json_decref(j);
     return 0;
 }
