@@ -48,7 +48,7 @@ static void list_iree(FILE *out) {
             if (!ls_iree_has_runtime()) break;
         }
     }
-    if (ls_iree_has_runtime()) fprintf(out, "  iree  cuda, hip   with --gpu-target, where the runtime has their drivers\n");
+    if (ls_iree_has_runtime()) fprintf(out, "  iree  cuda, hip, metal  where the runtime has their drivers; cuda and hip with --gpu-target\n");
     ls_arena_destroy(a);
 }
 
