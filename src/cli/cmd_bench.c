@@ -108,7 +108,8 @@ static int report(const bench *b, const ls_model *m, speed prefill, speed decode
 
 /* 0 to go on, otherwise the exit code + 1. */
 static int parse(bench *b, int argc, char **argv) {
-    static const struct option options[] = {CLI_MODEL_OPTIONS, {"batch", required_argument, NULL, OPT_BATCH}, {"json", no_argument, NULL, OPT_JSON}, {"help", no_argument, NULL, 'h'}, {0}};
+    static const struct option options[] = {CLI_MODEL_OPTIONS, {"batch", required_argument, NULL, OPT_BATCH}, {"json", no_argument, NULL, OPT_JSON},
+                                            {"help", no_argument, NULL, 'h'}, {0}};
     for (int opt; (opt = getopt_long(argc, argv, "p:n:r:h", options, NULL)) != -1;) {
         int taken = cli_options_take(&b->common, opt, optarg);
         bool ok = true;

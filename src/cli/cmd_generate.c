@@ -109,8 +109,10 @@ static int run(generate *g, ls_model *m, int32_t *prompt, size_t n_prompt) {
 
 /* 0 to go on, otherwise the exit code + 1. */
 static int parse(generate *g, int argc, char **argv) {
-    static const struct option options[] = {CLI_MODEL_OPTIONS, CLI_SAMPLING_OPTIONS, {"prompt", required_argument, NULL, 'p'}, {"max-tokens", required_argument, NULL, 'n'},
-                                            {"json", no_argument, NULL, OPT_JSON}, {"ids", required_argument, NULL, OPT_IDS}, {"stop", required_argument, NULL, OPT_STOP},
+    static const struct option options[] = {CLI_MODEL_OPTIONS, CLI_SAMPLING_OPTIONS, {"prompt", required_argument, NULL, 'p'},
+                                            {"max-tokens", required_argument, NULL, 'n'},
+                                            {"json", no_argument, NULL, OPT_JSON}, {"ids", required_argument, NULL, OPT_IDS},
+                                            {"stop", required_argument, NULL, OPT_STOP},
                                             {"ignore-eos", no_argument, NULL, OPT_IGNORE_EOS}, {"no-special", no_argument, NULL, OPT_NO_SPECIAL},
                                             {"help", no_argument, NULL, 'h'}, {0}};
     for (int opt; (opt = getopt_long(argc, argv, "p:n:h", options, NULL)) != -1;) {

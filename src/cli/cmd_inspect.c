@@ -31,8 +31,10 @@ static void print_counts(const char *label, json_t *counts) {
 static void print_text(json_t *o) {
     json_t *memory = json_object_get(o, "memory"), *names = json_object_get(o, "unused_tensor_names"), *v;
     size_t i;
-    printf("architecture   %s, %lld layers, hidden size %lld, vocabulary %lld\n", string(o, "architecture"), integer(o, "layers"), integer(o, "hidden"), integer(o, "vocabulary"));
-    printf("parameters     %.1f million in %lld tensors, %.1f MB\n", (double)integer(o, "parameters") / 1e6, integer(o, "tensors"), (double)integer(o, "weight_bytes") / 1e6);
+    printf("architecture   %s, %lld layers, hidden size %lld, vocabulary %lld\n", string(o, "architecture"), integer(o, "layers"), integer(o, "hidden"),
+           integer(o, "vocabulary"));
+    printf("parameters     %.1f million in %lld tensors, %.1f MB\n", (double)integer(o, "parameters") / 1e6, integer(o, "tensors"),
+           (double)integer(o, "weight_bytes") / 1e6);
     print_counts("formats", json_object_get(o, "formats"));
     print_counts("operators", json_object_get(o, "operators"));
     printf("context        %lld positions at most\n", integer(o, "max_context"));
@@ -54,7 +56,8 @@ static void print_text(json_t *o) {
 }
 
 int cli_inspect(int argc, char **argv) {
-    static const struct option options[] = {CLI_MODEL_OPTIONS, {"json", no_argument, NULL, OPT_JSON}, {"measure", no_argument, NULL, OPT_MEASURE}, {"help", no_argument, NULL, 'h'}, {0}};
+    static const struct option options[] = {CLI_MODEL_OPTIONS, {"json", no_argument, NULL, OPT_JSON}, {"measure", no_argument, NULL, OPT_MEASURE},
+                                            {"help", no_argument, NULL, 'h'}, {0}};
     cli_options common;
     bool json = false;
     cli_options_init(&common, "inspect");

@@ -34,7 +34,8 @@ static json_t *describe(ls_arena *a, const char *cache, const char *entry) {
     const char *name = hub_entry_name(a, entry), *folder, *snapshot = NULL;
     if (!name || ls_path_join(a, &folder, cache, entry, NULL) || !ls_is_folder(folder)) return NULL;
     if (hub_snapshot(a, &snapshot, folder, "main", NULL)) snapshot = NULL;
-    return json_pack("{s:s, s:I, s:s?, s:s?}", "name", name, "bytes", (json_int_t)folder_bytes(a, folder, 0), "commit", snapshot ? strrchr(snapshot, '/') + 1 : NULL,
+    return json_pack("{s:s, s:I, s:s?, s:s?}", "name", name, "bytes", (json_int_t)folder_bytes(a, folder, 0), "commit",
+                     snapshot ? strrchr(snapshot, '/') + 1 : NULL,
                      "path", snapshot);
 }
 

@@ -52,8 +52,9 @@ static int append(const char *bytes, size_t n, void *user) { return ls_str_appen
 
 static ls_code encode(chat *c, int32_t **ids, size_t *n, ls_error *e) {
     ls_str text = {0};
-    ls_code rc = json_dump_callback(c->messages, append, &text, JSON_COMPACT) ? ls_error_set(e, LS_RESOURCE_EXHAUSTED, __FILE__, __LINE__, "the conversation is too long")
-                                                                               : ls_model_encode_chat(c->model, text.data, text.len, (int64_t)time(NULL), ids, n, e);
+    bool failed = json_dump_callback(c->messages, append, &text, JSON_COMPACT);
+    ls_code rc = failed ? ls_error_set(e, LS_RESOURCE_EXHAUSTED, __FILE__, __LINE__, "the conversation is too long")
+                        : ls_model_encode_chat(c->model, text.data, text.len, (int64_t)time(NULL), ids, n, e);
     ls_str_deinit(&text);
     return rc;
 }
@@ -139,8 +140,10 @@ static int prompt_loop(chat *c) {
 
 /* 0 to go on, otherwise the exit code + 1. */
 static int parse(chat *c, int argc, char **argv) {
-    static const struct option options[] = {CLI_MODEL_OPTIONS, CLI_SAMPLING_OPTIONS, {"prompt", required_argument, NULL, 'p'}, {"max-tokens", required_argument, NULL, 'n'},
-                                            {"system", required_argument, NULL, OPT_SYSTEM}, {"stop", required_argument, NULL, OPT_STOP}, {"stats", no_argument, NULL, OPT_STATS},
+    static const struct option options[] = {CLI_MODEL_OPTIONS, CLI_SAMPLING_OPTIONS, {"prompt", required_argument, NULL, 'p'},
+                                            {"max-tokens", required_argument, NULL, 'n'},
+                                            {"system", required_argument, NULL, OPT_SYSTEM}, {"stop", required_argument, NULL, OPT_STOP},
+                                            {"stats", no_argument, NULL, OPT_STATS},
                                             {"help", no_argument, NULL, 'h'}, {0}};
     for (int opt; (opt = getopt_long(argc, argv, "p:n:h", options, NULL)) != -1;) {
         int taken = cli_options_take(&c->common, opt, optarg);

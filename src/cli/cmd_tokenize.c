@@ -110,8 +110,10 @@ static int run(const tokenize *t, const ls_model *m) {
 }
 
 int cli_tokenize(int argc, char **argv) {
-    static const struct option options[] = {{"ids", no_argument, NULL, OPT_IDS}, {"decode", no_argument, NULL, OPT_DECODE}, {"chat", no_argument, NULL, OPT_CHAT},
-                                            {"no-special", no_argument, NULL, OPT_NO_SPECIAL}, {"json", no_argument, NULL, OPT_JSON}, {"help", no_argument, NULL, 'h'}, {0}};
+    static const struct option options[] = {{"ids", no_argument, NULL, OPT_IDS}, {"decode", no_argument, NULL, OPT_DECODE},
+                                            {"chat", no_argument, NULL, OPT_CHAT},
+                                            {"no-special", no_argument, NULL, OPT_NO_SPECIAL}, {"json", no_argument, NULL, OPT_JSON},
+                                            {"help", no_argument, NULL, 'h'}, {0}};
     tokenize t = {0};
     cli_options common;
     cli_options_init(&common, "tokenize");

@@ -84,7 +84,8 @@ ls_code hub_resolve(ls_arena *a, const char **out, const char *model, ls_error *
         return LS_OK;
     }
     LS_TRY(ls_path_join(a, out, snapshot, file, e));
-    if (!ls_file_exists(*out)) LS_FAIL(e, LS_NOT_FOUND, "%s has no file \"%s\" in the cache; get it with: lockstep pull %s --include %s", name, file, name, file);
+    if (!ls_file_exists(*out))
+        LS_FAIL(e, LS_NOT_FOUND, "%s has no file \"%s\" in the cache; get it with: lockstep pull %s --include %s", name, file, name, file);
     return LS_OK;
 }
 
@@ -95,7 +96,8 @@ ls_code hub_make_folders(const char *path, ls_error *e) {
         if (i < s.len && s.data[i] != '/') continue;
         char kept = s.data[i];
         s.data[i] = 0;
-        if (mkdir(s.data, 0777) && errno != EEXIST) rc = ls_error_set(e, LS_UNKNOWN, __FILE__, __LINE__, "cannot create folder \"%s\": %s", s.data, strerror(errno));
+        if (mkdir(s.data, 0777) && errno != EEXIST)
+            rc = ls_error_set(e, LS_UNKNOWN, __FILE__, __LINE__, "cannot create folder \"%s\": %s", s.data, strerror(errno));
         s.data[i] = kept;
     }
     ls_str_deinit(&s);

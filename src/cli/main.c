@@ -39,7 +39,8 @@ static int print_version(void) {
     printf("backends:");
     for (size_t i = 0; ls_backend_at(i); i++) printf(" %s", ls_backend_at(i));
     printf("\nlevel: %s\ncontracts:", ls_machine_level());
-    for (int c = 0; c < LS_CONTRACT_COUNT; c++) printf(" %s version %d%s", ls_contract_name((ls_contract)c), LS_CONTRACT_VERSION, c + 1 < LS_CONTRACT_COUNT ? "," : "\n");
+    for (int c = 0; c < LS_CONTRACT_COUNT; c++)
+        printf(" %s version %d%s", ls_contract_name((ls_contract)c), LS_CONTRACT_VERSION, c + 1 < LS_CONTRACT_COUNT ? "," : "\n");
     return CLI_OK;
 }
 

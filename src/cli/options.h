@@ -20,7 +20,8 @@ enum {
         {"chunk", required_argument, NULL, OPT_CHUNK}, {"level", required_argument, NULL, OPT_LEVEL},                          \
         {"image", required_argument, NULL, OPT_IMAGE}, {"audio", required_argument, NULL, OPT_AUDIO},                          \
         {"engine", required_argument, NULL, OPT_ENGINE}, {"device", required_argument, NULL, OPT_DEVICE},                      \
-        {"plugin", required_argument, NULL, OPT_PLUGIN}, {"rocm-target", required_argument, NULL, OPT_GPU_TARGET}, {"gpu-target", required_argument, NULL, OPT_GPU_TARGET},\
+        {"plugin", required_argument, NULL, OPT_PLUGIN}, {"gpu-target", required_argument, NULL, OPT_GPU_TARGET},              \
+        {"rocm-target", required_argument, NULL, OPT_GPU_TARGET},                                                              \
         {"precision", required_argument, NULL, OPT_PRECISION}, {"quant", required_argument, NULL, OPT_QUANT},                  \
         {"buckets", required_argument, NULL, OPT_BUCKETS}, {"allow-unqualified", no_argument, NULL, OPT_ALLOW_UNQUALIFIED}
 

@@ -49,7 +49,8 @@ static void *beat(void *user) {
         if (pthread_cond_timedwait(&p->wake, &p->mutex, &due) == 0) continue;
         p->beats++;
         clear_line(p);
-        fprintf(stderr, "heartbeat: %s %s, %d of %d, %ld s in this stage\n", *p->stage ? p->stage : "starting", p->detail, p->done, p->total, ms_since(&p->began) / 1000);
+        fprintf(stderr, "heartbeat: %s %s, %d of %d, %ld s in this stage\n", *p->stage ? p->stage : "starting", p->detail, p->done, p->total,
+                ms_since(&p->began) / 1000);
         fflush(stderr);
     }
     pthread_mutex_unlock(&p->mutex);

@@ -18,7 +18,9 @@ ls_code ls_batch_check(const ls_batch *b, int64_t vocab, const ls_executor_optio
 
 ls_code ls_executor_options_check(const ls_executor_options *o, ls_error *e) {
     if (o->max_seqs < 1 || o->max_seqs > LS_MAX_SLOTS) LS_FAIL(e, LS_INVALID_ARGUMENT, "%d slots; allowed are 1 to %d", o->max_seqs, LS_MAX_SLOTS);
-    if (o->context < 1 || o->context > LS_MAX_CONTEXT) LS_FAIL(e, LS_INVALID_ARGUMENT, "context of %d positions; allowed are 1 to %d", o->context, LS_MAX_CONTEXT);
-    if (o->max_rows < 1 || o->max_rows > LS_MAX_CHUNK) LS_FAIL(e, LS_INVALID_ARGUMENT, "passes of up to %d rows; allowed are 1 to %d", o->max_rows, LS_MAX_CHUNK);
+    if (o->context < 1 || o->context > LS_MAX_CONTEXT)
+        LS_FAIL(e, LS_INVALID_ARGUMENT, "context of %d positions; allowed are 1 to %d", o->context, LS_MAX_CONTEXT);
+    if (o->max_rows < 1 || o->max_rows > LS_MAX_CHUNK)
+        LS_FAIL(e, LS_INVALID_ARGUMENT, "passes of up to %d rows; allowed are 1 to %d", o->max_rows, LS_MAX_CHUNK);
     return LS_OK;
 }

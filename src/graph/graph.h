@@ -132,7 +132,8 @@ ls_code ls_graph_add_rope(ls_graph *g, int *index, const ls_rope *rope, ls_error
  * cols). NOT_FOUND / INVALID_ARGUMENT naming the tensor and both shapes. */
 ls_code ls_graph_param(ls_graph *g, const ls_param **out, ls_checkpoint *c, int64_t rows, int64_t cols, ls_error *e, const char *fmt, ...) LS_PRINTF(7, 8);
 /* The same, but an absent tensor gives *out = NULL and LS_OK. */
-ls_code ls_graph_param_optional(ls_graph *g, const ls_param **out, ls_checkpoint *c, int64_t rows, int64_t cols, ls_error *e, const char *fmt, ...) LS_PRINTF(7, 8);
+ls_code ls_graph_param_optional(ls_graph *g, const ls_param **out, ls_checkpoint *c, int64_t rows, int64_t cols, ls_error *e, const char *fmt, ...)
+    LS_PRINTF(7, 8);
 
 /* Canonical text: one line per rope table and node, floats as bit patterns, weights by name, format and shape. Equal
  * graphs give equal bytes; every attribute changes them. */

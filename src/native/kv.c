@@ -17,7 +17,8 @@ static void layers_init(ls_kv *kv, const ls_graph *g) {
 ls_code ls_kv_init(ls_kv *kv, const ls_graph *g, int n_slots, int context, ls_error *e) {
     *kv = (ls_kv){.n_slots = n_slots, .n_layers = g->n_caches, .context = context, .blocks_max = (context + LS_KV_BLOCK - 1) / LS_KV_BLOCK};
     size_t tables = 0;
-    if (!ls_size_mul((size_t)n_slots, (size_t)kv->blocks_max, &tables)) LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "key cache: %d slots of %d positions", n_slots, context);
+    if (!ls_size_mul((size_t)n_slots, (size_t)kv->blocks_max, &tables))
+        LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "key cache: %d slots of %d positions", n_slots, context);
     ls_code rc;
     LS_GOTO(ls_calloc(&kv->layer, (size_t)kv->n_layers, sizeof *kv->layer, "key cache", e));
     LS_GOTO(ls_calloc(&kv->slot, (size_t)n_slots, sizeof *kv->slot, "key cache", e));

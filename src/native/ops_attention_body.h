@@ -25,7 +25,9 @@ static inline vf limited_score_float(const ls_attn *a, vf j, vf query_unit, vf k
     return vf_max(vf_min(f, vf_set(a->limit)), vf_set(-a->limit));
 }
 
-static inline vi limited_score(const ls_attn *a, vi j, vf query_unit, vf key_unit) { return vf_round(limited_score_float(a, vi_float(j), query_unit, key_unit)); }
+static inline vi limited_score(const ls_attn *a, vi j, vf query_unit, vf key_unit) {
+    return vf_round(limited_score_float(a, vi_float(j), query_unit, key_unit));
+}
 
 /* 2^(ek - 127 - p) of W keys. */
 static inline vf key_units(const ls_attn *a, const uint8_t *exponent) { return vi_as_float(vi_sll(vi_sub(vi_load8(exponent), vi_set(a->p)), 23)); }

@@ -19,7 +19,8 @@ const ls_ops *ls_ops_get(const char *level) {
 ls_attn ls_attn_of(const ls_node *n) {
     bool wide = n->contract == LS_CONTRACT_EXACT24;
     ls_attn a = {.d = n->head_dim, .dp = (n->head_dim + 31) / 32 * 32, .wide = wide, .p = wide ? LS_EXACT_ATTN_P24 : LS_EXACT_P16, .f = wide ? 28 : 16,
-                 .pb = wide ? LS_EXACT_WEIGHT_BITS24 : LS_EXACT_WEIGHT_BITS16, .g = wide ? LS_EXACT_SUM_SHIFT24 : LS_EXACT_SUM_SHIFT16, .limit = wide ? 0x1p58f : 0x1p30f, .capped = n->limit != 0};
+                 .pb = wide ? LS_EXACT_WEIGHT_BITS24 : LS_EXACT_WEIGHT_BITS16, .g = wide ? LS_EXACT_SUM_SHIFT24 : LS_EXACT_SUM_SHIFT16,
+                 .limit = wide ? 0x1p58f : 0x1p30f, .capped = n->limit != 0};
     int c = ls_ceil_log2((uint64_t)a.d) + 2 * (a.p + 1) - (wide ? LS_EXACT_SCORE_BITS24 : LS_EXACT_SCORE_BITS16);
     a.c = c > 0 ? c : 0;
     a.k = ls_exact_score_factor(n->scale, n->limit) * ls_pow2(a.f);

@@ -31,7 +31,8 @@ ls_code ls_eos_ids(const json_t *generation, const json_t *config, const ls_toke
 /* ---- Opening ------------------------------------------------------------------------------------------------------ */
 
 ls_code ls_model_need_tokenizer(const ls_model *m, ls_error *e) {
-    if (!m->tokenizer) LS_FAIL(e, LS_FAILED_PRECONDITION, "the model has no tokenizer files (tokenizer.json or tokenizer.model); give token ids instead of text");
+    if (!m->tokenizer)
+        LS_FAIL(e, LS_FAILED_PRECONDITION, "the model has no tokenizer files (tokenizer.json or tokenizer.model); give token ids instead of text");
     return LS_OK;
 }
 
@@ -91,7 +92,8 @@ static ls_code create_executor(ls_model *m, const ls_model_options *o, ls_error 
 static ls_code check_options(const ls_model_options *o, ls_error *e) {
     if (o->slots < 0 || o->slots > LS_MAX_SLOTS) LS_FAIL(e, LS_INVALID_ARGUMENT, "%d slots; allowed are 1 to %d", o->slots, LS_MAX_SLOTS);
     if (o->chunk < 0 || o->chunk > LS_MAX_CHUNK) LS_FAIL(e, LS_INVALID_ARGUMENT, "chunk of %d rows; allowed are 1 to %d", o->chunk, LS_MAX_CHUNK);
-    if (o->context < 0 || o->context > LS_MAX_CONTEXT) LS_FAIL(e, LS_INVALID_ARGUMENT, "context of %d positions; allowed are 1 to %d", o->context, LS_MAX_CONTEXT);
+    if (o->context < 0 || o->context > LS_MAX_CONTEXT)
+        LS_FAIL(e, LS_INVALID_ARGUMENT, "context of %d positions; allowed are 1 to %d", o->context, LS_MAX_CONTEXT);
     if (o->threads < 0 || o->threads > 1024) LS_FAIL(e, LS_INVALID_ARGUMENT, "%d threads; allowed are 1 to 1024", o->threads);
     return LS_OK;
 }

@@ -46,7 +46,8 @@ static uint64_t now_ns(void) {
 static ls_code allocate(ls_session *s, ls_error *e) {
     const ls_session_config *c = &s->c;
     size_t rows = (size_t)(c->chunk > c->slots ? c->chunk : c->slots), n_logits = 0;
-    if (!ls_size_mul((size_t)c->slots, (size_t)c->vocab, &n_logits)) LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "%d slots of %lld logits", c->slots, (long long)c->vocab);
+    if (!ls_size_mul((size_t)c->slots, (size_t)c->vocab, &n_logits))
+        LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "%d slots of %lld logits", c->slots, (long long)c->vocab);
     LS_TRY(ls_calloc(&s->eos, c->n_eos, sizeof *s->eos, "end-of-sequence ids", e));
     if (c->n_eos) memcpy(s->eos, c->eos, c->n_eos * sizeof *s->eos);
     LS_TRY(ls_calloc(&s->active, (size_t)c->slots, sizeof(request *), "slots", e));
@@ -110,12 +111,15 @@ void ls_session_destroy(ls_session *s) {
 
 static ls_code check_request(const ls_session *s, const ls_request *r, ls_error *e) {
     if (r->prepared)
-        LS_FAIL(e, LS_UNIMPLEMENTED, "this session takes token ids only; prepared embeddings (images, audio) are not supported by this model and runtime bundle");
+        LS_FAIL(e, LS_UNIMPLEMENTED,
+                "this session takes token ids only; prepared embeddings (images, audio) are not supported by this model and runtime bundle");
     if (!r->n_prompt || !r->prompt) LS_FAIL(e, LS_INVALID_ARGUMENT, "the prompt is empty; give at least one token");
     if (r->max_new < 1) LS_FAIL(e, LS_INVALID_ARGUMENT, "max_new is %d; ask for at least one new token", r->max_new);
     size_t total = 0;
     if (!ls_size_add(r->n_prompt, (size_t)r->max_new, &total) || total > (size_t)s->c.context)
-        LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "prompt of %zu tokens + %d new tokens is more than the context of %d positions; shorten the prompt, ask for fewer tokens or raise the context size",
+        LS_FAIL(e, LS_RESOURCE_EXHAUSTED,
+                "prompt of %zu tokens + %d new tokens is more than the context of %d positions; shorten the prompt, ask for fewer tokens or raise "
+                "the context size",
                 r->n_prompt, r->max_new, s->c.context);
     for (size_t i = 0; i < r->n_prompt; i++)
         if (r->prompt[i] < 0 || r->prompt[i] >= s->c.vocab)

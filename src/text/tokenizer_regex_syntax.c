@@ -145,8 +145,9 @@ static ls_code escape(translator *t, bool in_class) {
     }
     if (!in_class && (c == 'b' || c == 'B')) {
         t->p += 2;
-        return emit(t, c == 'b' ? "(?:(?<=[" WORDS LATIN1_NUMBERS "])(?![" WORDS LATIN1_NUMBERS "])|(?<![" WORDS LATIN1_NUMBERS "])(?=[" WORDS LATIN1_NUMBERS "]))"
-                                : "(?:(?<=[" WORDS LATIN1_NUMBERS "])(?=[" WORDS LATIN1_NUMBERS "])|(?<![" WORDS LATIN1_NUMBERS "])(?![" WORDS LATIN1_NUMBERS "]))");
+        if (c == 'b')
+            return emit(t, "(?:(?<=[" WORDS LATIN1_NUMBERS "])(?![" WORDS LATIN1_NUMBERS "])|(?<![" WORDS LATIN1_NUMBERS "])(?=[" WORDS LATIN1_NUMBERS "]))");
+        return emit(t, "(?:(?<=[" WORDS LATIN1_NUMBERS "])(?=[" WORDS LATIN1_NUMBERS "])|(?<![" WORDS LATIN1_NUMBERS "])(?![" WORDS LATIN1_NUMBERS "]))");
     }
     if (!in_class && (c == 'A' || c == 'z' || c == 'Z' || c == 'G')) return copy(t, 2);
     if (c < 128 && isalnum(c)) return refuse(t, "this escape");

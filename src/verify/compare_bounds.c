@@ -57,7 +57,8 @@ static ls_bound coarse(const ls_graph *g, const ls_node *n) {
 
 ls_bound ls_bound_of(ls_bound_kind kind, const ls_graph *g, const ls_node *n, double scale) {
     if (kind == LS_BOUND_BITS) return (ls_bound){.bits = true};
-    ls_bound b = kind == LS_BOUND_SAME_INPUT ? same_input(n) : kind == LS_BOUND_ROUNDED ? rounded_input(n) : kind == LS_BOUND_DRIFT ? drift(g, n) : coarse(g, n);
+    ls_bound b = kind == LS_BOUND_SAME_INPUT ? same_input(n)
+                 : kind == LS_BOUND_ROUNDED ? rounded_input(n) : kind == LS_BOUND_DRIFT ? drift(g, n) : coarse(g, n);
     b.absolute *= fmax(1, scale);
     return b;
 }

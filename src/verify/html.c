@@ -61,7 +61,8 @@ static void verdict(page *p) {
         PUT(p, "</code> (%s, node %d of %zu), pass %d, flat index %" PRId64 " = [%" PRId64 ", %" PRId64 "], token position %" PRId64 ".</p>",
             ls_op_name(n->op), r->first + 1,
             r->graph->n_nodes, at.pass + 1, at.flat, at.row, at.column, at.position);
-        PUT(p, "<p>left <code>%.9g (0x%08" PRIx32 ")</code>, right <code>%.9g (0x%08" PRIx32 ")</code></p>", (double)at.left, ls_bits(at.left), (double)at.right,
+        PUT(p, "<p>left <code>%.9g (0x%08" PRIx32 ")</code>, right <code>%.9g (0x%08" PRIx32 ")</code></p>", (double)at.left, ls_bits(at.left),
+            (double)at.right,
             ls_bits(at.right));
     }
     PUT(p, "<p>%zu of %zu nodes compared, %zu diverged; %zu prompt and %zu decoded tokens; top choice differs at %zu positions.</p></div>\n",
@@ -243,7 +244,8 @@ static void node_table(page *p) {
         else
             PUT(p,
                 "<td class=\"n\">%" PRId64 "</td><td class=\"n\">%" PRId64 "</td><td class=\"n\">%.6g</td><td class=\"n\">%.6g</td>"
-                "<td class=\"n\">%.6g</td><td class=\"n\">%" PRIu64 "</td></tr>\n", v->d.elements, v->d.failures, v->d.max_absolute, v->d.max_relative, ls_difference_rms(&v->d), v->d.max_ulp);
+                "<td class=\"n\">%.6g</td><td class=\"n\">%" PRIu64 "</td></tr>\n", v->d.elements, v->d.failures, v->d.max_absolute, v->d.max_relative,
+                ls_difference_rms(&v->d), v->d.max_ulp);
     }
     put(p, "</table></div></details>\n");
 }

@@ -315,8 +315,8 @@ ls_code ls_fault_create(ls_fault **out, const ls_graph *g, const char *name, ls_
     const kind *k = find_kind(name);
     if (!k)
         LS_FAIL(e, LS_NOT_FOUND,
-                "there is no fault \"%.100s\"; use causal-mask, mask-multiplied, embedding-scaled-twice, prescale-missing, rope-off-by-one, identity-permutation, "
-                "swapped-rows or node:NAME", name);
+                "there is no fault \"%.100s\"; use causal-mask, mask-multiplied, embedding-scaled-twice, prescale-missing, rope-off-by-one, "
+                "identity-permutation, swapped-rows or node:NAME", name);
     ls_fault *f;
     LS_TRY(ls_calloc(&f, 1, sizeof *f, "fault", e));
     f->kind = k;

@@ -11,7 +11,8 @@ static const char *or_null(const char *text) { return *text ? text : NULL; }
 ls_code ls_side_open_engine(ls_side *s, ls_error *e) {
     const ls_side_spec *spec = s->spec;
     bool pjrt = !strcmp(spec->name, "xla:pjrt");
-    if (pjrt && spec->target[0]) LS_FAIL(e, LS_INVALID_ARGUMENT, "target \"%s\" is for xla:iree; a PJRT plugin compiles for the device it finds. Leave it out", spec->target);
+    if (pjrt && spec->target[0])
+        LS_FAIL(e, LS_INVALID_ARGUMENT, "target \"%s\" is for xla:iree; a PJRT plugin compiles for the device it finds. Leave it out", spec->target);
     if (pjrt) return ls_pjrt_open(&s->engine, &(ls_pjrt_options){.plugin = or_null(spec->plugin), .device = or_null(spec->device)}, e);
     return ls_iree_open(&s->engine, &(ls_iree_options){.device = or_null(spec->device), .target = or_null(spec->target), .compiler = or_null(spec->plugin)}, e);
 }
@@ -33,6 +34,7 @@ ls_code ls_side_xla_executor(const ls_side *s, ls_executor **x, const ls_graph *
 ls_code ls_side_identify_engine(const ls_side *s, ls_str *detail, ls_error *e) {
     LS_TRY(ls_str_printf(detail, e, ", %s modules, ", is_fused(s) ? "fused" : "single-node"));
     if (s->contract == LS_CONTRACT_FLOAT)
-        LS_TRY(ls_str_printf(detail, e, "precision %s, %s weights, ", s->spec->precision[0] ? s->spec->precision : "f32", s->spec->packed ? "packed" : "dense"));
+        LS_TRY(ls_str_printf(detail, e, "precision %s, %s weights, ", s->spec->precision[0] ? s->spec->precision : "f32",
+                             s->spec->packed ? "packed" : "dense"));
     return ls_engine_identity_text(&s->engine->identity, detail, e);
 }

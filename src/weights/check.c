@@ -7,7 +7,8 @@
 
 static ls_code not_usable(const ls_tensor *t, const char *what, int64_t index, float value, ls_error *e) {
     if (isfinite(value))
-        LS_FAIL(e, LS_INVALID_ARGUMENT, "tensor \"%s\" (%s): %s %lld is %g; weights must be below 2^40 in magnitude, so the file is damaged or no language model",
+        LS_FAIL(e, LS_INVALID_ARGUMENT,
+                "tensor \"%s\" (%s): %s %lld is %g; weights must be below 2^40 in magnitude, so the file is damaged or no language model",
                 t->name, t->dtype, what, (long long)index, (double)value);
     LS_FAIL(e, LS_INVALID_ARGUMENT, "tensor \"%s\" (%s): %s %lld is %s; the file is damaged or was converted wrongly",
             t->name, t->dtype, what, (long long)index, isnan(value) ? "NaN" : "infinite");

@@ -10,7 +10,8 @@
 #include "base/str.h"
 
 /* Element types that cross the interface. MLIR names: f32 f16 bf16 f64 i1 i8 i16 i32 i64 ui8 ui32. */
-typedef enum ls_dtype { LS_DT_F32, LS_DT_F16, LS_DT_BF16, LS_DT_F64, LS_DT_I1, LS_DT_I8, LS_DT_I16, LS_DT_I32, LS_DT_I64, LS_DT_U8, LS_DT_U32, LS_DT_COUNT } ls_dtype;
+typedef enum ls_dtype { LS_DT_F32, LS_DT_F16, LS_DT_BF16, LS_DT_F64, LS_DT_I1, LS_DT_I8, LS_DT_I16, LS_DT_I32, LS_DT_I64, LS_DT_U8, LS_DT_U32,
+                       LS_DT_COUNT } ls_dtype;
 
 enum { LS_XLA_MAX_RANK = 6 };
 

@@ -19,7 +19,8 @@ static ls_code bucket_for(const ls_xla *x, int positions, int *out, ls_error *e)
             *out = x->xo.bucket[i];
             return LS_OK;
         }
-    LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "%d positions are more than the largest bucket of %d; raise the context size", positions, x->xo.bucket[x->xo.n_buckets - 1]);
+    LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "%d positions are more than the largest bucket of %d; raise the context size", positions,
+            x->xo.bucket[x->xo.n_buckets - 1]);
 }
 
 /* A cache of |to| positions holding what |from| (of |held| positions, or NULL) holds. */
@@ -206,7 +207,8 @@ static ls_code run_piece(ls_xla *x, const ls_batch *b, const ls_xla_piece *p, fl
     if (!rc) rc = extend_inputs(x, b, p, rows, out_rows, in, e);
     if (!rc) rc = run_cached(x, m, in, 4, out, e);
     if (!rc && n_out) rc = read_logits(x, out[0], out_rows, e);
-    for (int i = 0; !rc && i < n_out; i++) memcpy(logits + (int64_t)place[i] * x->g->vocab, x->scratch + (int64_t)i * x->g->vocab, (size_t)x->g->vocab * sizeof(float));
+    for (int i = 0; !rc && i < n_out; i++)
+        memcpy(logits + (int64_t)place[i] * x->g->vocab, x->scratch + (int64_t)i * x->g->vocab, (size_t)x->g->vocab * sizeof(float));
     if (!rc && x->o.observer) rc = keep_captured(x, m, out, to, place, e);
     ls_xla_free_buffers(x, in, 4);
     if (out) ls_xla_free_buffers(x, out, m->n_results);
@@ -348,13 +350,15 @@ static void destroy(ls_executor *base) {
 
 static ls_code set_buckets(ls_xla *x, ls_error *e) {
     ls_xla_options *o = &x->xo;
-    if (o->n_buckets < 0 || o->n_buckets > LS_XLA_MAX_BUCKETS) LS_FAIL(e, LS_INVALID_ARGUMENT, "%d buckets; allowed are 1 to %d", o->n_buckets, LS_XLA_MAX_BUCKETS);
+    if (o->n_buckets < 0 || o->n_buckets > LS_XLA_MAX_BUCKETS)
+        LS_FAIL(e, LS_INVALID_ARGUMENT, "%d buckets; allowed are 1 to %d", o->n_buckets, LS_XLA_MAX_BUCKETS);
     int most = (x->o.context + LS_EXACT_KEY_RANGE - 1) / LS_EXACT_KEY_RANGE * LS_EXACT_KEY_RANGE;
     if (!o->n_buckets)
         for (int c = LS_EXACT_KEY_RANGE; o->n_buckets < LS_XLA_MAX_BUCKETS - 1 && c < most; c *= 4) o->bucket[o->n_buckets++] = c;
     for (int i = 0; i < o->n_buckets; i++) {
         o->bucket[i] = (o->bucket[i] + LS_EXACT_KEY_RANGE - 1) / LS_EXACT_KEY_RANGE * LS_EXACT_KEY_RANGE;
-        if (o->bucket[i] < 1 || (i && o->bucket[i] <= o->bucket[i - 1])) LS_FAIL(e, LS_INVALID_ARGUMENT, "bucket %d holds %d positions; buckets must ascend", i, o->bucket[i]);
+        if (o->bucket[i] < 1 || (i && o->bucket[i] <= o->bucket[i - 1]))
+            LS_FAIL(e, LS_INVALID_ARGUMENT, "bucket %d holds %d positions; buckets must ascend", i, o->bucket[i]);
     }
     while (o->n_buckets && o->bucket[o->n_buckets - 1] >= most) o->n_buckets--;
     if (o->n_buckets == LS_XLA_MAX_BUCKETS) o->n_buckets--;
@@ -388,12 +392,14 @@ static ls_code allocate(ls_xla *x, ls_error *e) {
     return LS_OK;
 }
 
-ls_code ls_xla_create(ls_executor **out, const ls_graph *g, ls_checkpoint *c, ls_engine *engine, const ls_xla_options *xo, const ls_executor_options *o, ls_error *e) {
+ls_code ls_xla_create(ls_executor **out, const ls_graph *g, ls_checkpoint *c, ls_engine *engine, const ls_xla_options *xo, const ls_executor_options *o,
+                      ls_error *e) {
     LS_TRY(ls_executor_options_check(o, e));
     if (xo && xo->packed) LS_TRY(ls_emit_check_packed(g, e));
     ls_xla *x;
     LS_TRY(ls_calloc(&x, 1, sizeof *x, "XLA executor", e));
-    x->base = (ls_executor){.name = "xla", .forward = forward, .length = length_of, .truncate = truncate_slot, .reserve = reserve, .memory = memory_of, .destroy = destroy};
+    x->base = (ls_executor){.name = "xla", .forward = forward, .length = length_of, .truncate = truncate_slot, .reserve = reserve, .memory = memory_of,
+                            .destroy = destroy};
     x->g = g;
     x->c = c;
     x->engine = engine;

@@ -29,7 +29,8 @@ typedef struct ls_xla_stats {
 
 /* |engine| is borrowed and must outlive the executor, as must |g| and |c|. |xo| NULL: defaults. Weights go to the device
  * with the first module that needs them. Errors: as the emitter's and the engine's. */
-ls_code ls_xla_create(ls_executor **out, const ls_graph *g, ls_checkpoint *c, ls_engine *engine, const ls_xla_options *xo, const ls_executor_options *o, ls_error *e);
+ls_code ls_xla_create(ls_executor **out, const ls_graph *g, ls_checkpoint *c, ls_engine *engine, const ls_xla_options *xo, const ls_executor_options *o,
+                      ls_error *e);
 
 ls_xla_stats ls_xla_executor_stats(const ls_executor *x);
 

@@ -47,7 +47,8 @@ static ls_code read_rows(ls_xla *x, int node, const node_rows *r, int64_t padded
 }
 
 /* The inputs after the node's own values: tokens, positions, wanted rows, or slot, place and caches. */
-static ls_code extra_inputs(ls_xla *x, const ls_batch *b, const ls_xla_piece *p, const ls_node *n, int64_t out_rows, ls_buffer **in, size_t *n_in, ls_error *e) {
+static ls_code extra_inputs(ls_xla *x, const ls_batch *b, const ls_xla_piece *p, const ls_node *n, int64_t out_rows, ls_buffer **in, size_t *n_in,
+                            ls_error *e) {
     int32_t v[MAX_PIECE] = {0}, slot = p->slot, place = p->place;
     if (n->op == LS_OP_EMBED)
         for (int i = 0; i < p->n; i++) v[i] = b->token[x->order[p->begin + i]];

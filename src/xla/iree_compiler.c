@@ -65,7 +65,8 @@ static ls_code check_target(const device *d, const char *target, ls_error *e) {
     if (!d->target_flag) return LS_OK;
     if (!target || !*target) LS_FAIL(e, LS_INVALID_ARGUMENT, "IREE device %s needs exactly one target architecture, for example %s", d->name, d->example);
     if (!is_target(d, target))
-        LS_FAIL(e, LS_INVALID_ARGUMENT, "target \"%.60s\" of IREE device %s is not understood; give exactly one architecture, for example %s", target, d->name, d->example);
+        LS_FAIL(e, LS_INVALID_ARGUMENT, "target \"%.60s\" of IREE device %s is not understood; give exactly one architecture, for example %s", target, d->name,
+                d->example);
     return LS_OK;
 }
 
@@ -119,14 +120,16 @@ static ls_code gpu_target(const char *mlir, const device *d, const char *target,
     const char *arch;
     size_t n;
     if (!quoted_after(mlir, "arch = \"", &arch, &n) || (target && (strlen(target) != n || strncmp(arch, target, n))))
-        LS_FAIL(e, LS_FAILED_PRECONDITION, "this IREE compiler does not know target %s of device %s; give one that it knows, for example %s", target ? target : "(default)",
+        LS_FAIL(e, LS_FAILED_PRECONDITION, "this IREE compiler does not know target %s of device %s; give one that it knows, for example %s",
+                target ? target : "(default)",
                 d->name, d->example ? d->example : "a Metal device's");
     return ls_str_printf(out, e, "%.*s", (int)n, arch);
 }
 
 /* A module of one addition, taken as far as the phase in which devices are assigned. */
 static ls_code resolve_target(ls_iree_compiler *c, const device *d, const char *target, ls_error *e) {
-    static const char probe[] = "func.func public @main(%a: tensor<f32>) -> tensor<f32> {\n  %0 = stablehlo.add %a, %a : tensor<f32>\n  return %0 : tensor<f32>\n}\n";
+    static const char probe[] = "func.func public @main(%a: tensor<f32>) -> tensor<f32> {\n"
+                                "  %0 = stablehlo.add %a, %a : tensor<f32>\n  return %0 : tensor<f32>\n}\n";
     ls_str mlir = {0}, line = {0};
     ls_code rc = ls_iree_library_run(&c->lib, c->flags, c->n_flags, "preprocessing", probe, sizeof probe - 1, &mlir, e);
     if (!rc) rc = d->traits.cpu ? cpu_target(mlir.data, &line, e) : gpu_target(mlir.data, d, target, &line, e);

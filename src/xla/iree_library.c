@@ -66,7 +66,8 @@ static ls_code find_path(ls_arena *a, const char *path, const char **out, ls_err
 static ls_code load_symbols(ls_iree_library *lib, void *handle, ls_error *e) {
     for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++) {
         void *p = dlsym(handle, symbols[i].name);
-        if (!p) LS_FAIL(e, LS_UNIMPLEMENTED, "\"%s\" has no function %s: it is not an IREE compiler library that lockstep can call", lib->path, symbols[i].name);
+        if (!p)
+            LS_FAIL(e, LS_UNIMPLEMENTED, "\"%s\" has no function %s: it is not an IREE compiler library that lockstep can call", lib->path, symbols[i].name);
         memcpy((char *)&lib->abi + symbols[i].offset, &p, sizeof p);
     }
     int version = lib->abi.api_version(), major = version >> 16, minor = version & 0xffff;
@@ -144,7 +145,8 @@ static ls_code run_steps(run *r, const char *const *flags, int n, const char *ph
     LS_TRY(check(r, abi->output_open_memory(&r->output), "open a buffer", e));
     LS_TRY(check(r, (phase ? abi->invocation_output_ir : abi->invocation_output_bytecode)(r->invocation, r->output), "write its result", e));
     LS_TRY(check(r, abi->output_map(r->output, &data, &len), "hand over its result", e));
-    if (len > LS_STR_DEFAULT_MAX) LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "the compiled module has %llu bytes; at most %d are allowed", (unsigned long long)len, LS_STR_DEFAULT_MAX);
+    if (len > LS_STR_DEFAULT_MAX)
+        LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "the compiled module has %llu bytes; at most %d are allowed", (unsigned long long)len, LS_STR_DEFAULT_MAX);
     return ls_str_append(out, data, (size_t)len, e);
 }
 
@@ -158,7 +160,8 @@ static void run_close(run *r) {
     ls_str_deinit(&r->text);
 }
 
-ls_code ls_iree_library_run(const ls_iree_library *lib, const char *const *flags, int n, const char *phase, const char *text, size_t len, ls_str *out, ls_error *e) {
+ls_code ls_iree_library_run(const ls_iree_library *lib, const char *const *flags, int n, const char *phase, const char *text, size_t len, ls_str *out,
+                            ls_error *e) {
     run r = {.abi = &lib->abi, .diagnostics.max = DIAGNOSTICS_MAX};
     pthread_mutex_init(&r.lock, NULL);
     ls_code rc = ls_str_append(&r.text, text, len, e);

@@ -19,6 +19,7 @@ ls_code ls_iree_library_open(ls_iree_library *lib, ls_arena *a, const char *path
 /* Compiles |text| [len] under |flags| [n]. |phase| NULL: the whole way, *out becomes a VM module (vmfb); else the name of
  * the phase to stop after, *out becomes MLIR text. |out| is appended to. Errors: INVALID_ARGUMENT with the compiler's
  * diagnostics; nothing is printed. */
-ls_code ls_iree_library_run(const ls_iree_library *lib, const char *const *flags, int n, const char *phase, const char *text, size_t len, ls_str *out, ls_error *e);
+ls_code ls_iree_library_run(const ls_iree_library *lib, const char *const *flags, int n, const char *phase, const char *text, size_t len, ls_str *out,
+                            ls_error *e);
 
 #endif

@@ -7,6 +7,6 @@ ls_code ls_iree_open(ls_engine **out, const ls_iree_options *o, ls_error *e) {
     (void)o;
     *out = NULL;
     LS_FAIL(e, LS_UNIMPLEMENTED,
-            "this build of lockstep has no IREE runtime; build and install IREE's runtime, configure lockstep with -DIREE_DIST=FOLDER (the one with lib/cmake/IREE) "
-            "and build again, or use a PJRT plugin");
+            "this build of lockstep has no IREE runtime; build and install IREE's runtime, configure lockstep with -DIREE_DIST=FOLDER (the one "
+            "with lib/cmake/IREE) and build again, or use a PJRT plugin");
 }

@@ -84,7 +84,8 @@ static ls_code read_buffer(ls_engine *x, const ls_buffer *b, void *data, size_t 
     if (bytes != need) LS_FAIL(e, LS_INVALID_ARGUMENT, "the tensor has %zu bytes, but room for %zu was given; it must be exact", need, bytes);
     if (!b->view) LS_FAIL(e, LS_FAILED_PRECONDITION, "the tensor was donated to a program and is consumed");
     if (!bytes) return LS_OK;
-    return check(iree_hal_device_transfer_d2h(ie->device, iree_hal_buffer_view_buffer(b->view), 0, data, bytes, IREE_HAL_TRANSFER_BUFFER_FLAG_DEFAULT, iree_infinite_timeout()),
+    return check(iree_hal_device_transfer_d2h(ie->device, iree_hal_buffer_view_buffer(b->view), 0, data, bytes, IREE_HAL_TRANSFER_BUFFER_FLAG_DEFAULT,
+                                              iree_infinite_timeout()),
                  "copy a tensor from the device", e);
 }
 
@@ -109,7 +110,8 @@ static ls_code load_module(iree_engine *ie, ls_program *p, size_t bytes, ls_erro
                  "load a compiled module (are compiler and runtime of the same release?)", e));
     iree_vm_context_t *context = iree_runtime_session_context(p->session);
     iree_vm_module_t *module = iree_vm_context_module_at(context, iree_vm_context_module_count(context) - 1);
-    return check(iree_vm_module_lookup_function_by_name(module, IREE_VM_FUNCTION_LINKAGE_EXPORT, iree_make_cstring_view("main"), &p->function), "find function main", e);
+    return check(iree_vm_module_lookup_function_by_name(module, IREE_VM_FUNCTION_LINKAGE_EXPORT, iree_make_cstring_view("main"), &p->function),
+                 "find function main", e);
 }
 
 static ls_code build(iree_engine *ie, ls_program *p, const char *text, size_t len, const char *identity, ls_compile_info *info, ls_error *e) {

@@ -111,7 +111,8 @@ ls_code ls_pjrt_locate(ls_str *path, const char *device, ls_error *e) {
         if (!strcmp(l.found[i].device, device)) found = l.found[i].path;
     if (!found)
         LS_FAIL_GOTO(e, LS_NOT_FOUND,
-                     "no PJRT plugin for device \"%s\" in this Python environment: %s, name an environment in LOCKSTEP_PYTHON_ENV, or a plugin file in LOCKSTEP_PJRT_PLUGIN",
+                     "no PJRT plugin for device \"%s\" in this Python environment: %s, name an environment in LOCKSTEP_PYTHON_ENV, "
+                     "or a plugin file in LOCKSTEP_PJRT_PLUGIN",
                      device, ls_pjrt_install_hint(device));
     rc = ls_str_append(path, found, SIZE_MAX, e);
 out:

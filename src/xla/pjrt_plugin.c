@@ -42,16 +42,19 @@ static const struct {
 static ls_code check_api(const PJRT_Api *api, const char *path, ls_error *e) {
     if (!api) LS_FAIL(e, LS_FAILED_PRECONDITION, "\"%s\": GetPjrtApi returned nothing", path);
     size_t head = offsetof(PJRT_Api, pjrt_api_version) + PJRT_Api_Version_STRUCT_SIZE;
-    if (api->struct_size < head) LS_FAIL(e, LS_FAILED_PRECONDITION, "\"%s\": its API table has %zu bytes, at least %zu are needed to hold a version", path, api->struct_size, head);
+    if (api->struct_size < head)
+        LS_FAIL(e, LS_FAILED_PRECONDITION, "\"%s\": its API table has %zu bytes, at least %zu are needed to hold a version", path, api->struct_size, head);
     const PJRT_Api_Version *v = &api->pjrt_api_version;
     if (v->major_version != LS_PJRT_API_MAJOR)
-        LS_FAIL(e, LS_FAILED_PRECONDITION, "\"%s\" has PJRT API version %d.%d; this build speaks major version %d: use another plugin release", path, v->major_version,
+        LS_FAIL(e, LS_FAILED_PRECONDITION, "\"%s\" has PJRT API version %d.%d; this build speaks major version %d: use another plugin release", path,
+                v->major_version,
                 v->minor_version, LS_PJRT_API_MAJOR);
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
         PJRT_Unused_Function *f = NULL;
         if (api->struct_size >= needed[i].offset + sizeof f) memcpy(&f, (const char *)api + needed[i].offset, sizeof f);
         if (!f)
-            LS_FAIL(e, LS_FAILED_PRECONDITION, "\"%s\" (PJRT API %d.%d, table of %zu bytes) has no %s; use a newer plugin release", path, v->major_version, v->minor_version,
+            LS_FAIL(e, LS_FAILED_PRECONDITION, "\"%s\" (PJRT API %d.%d, table of %zu bytes) has no %s; use a newer plugin release", path, v->major_version,
+                    v->minor_version,
                     api->struct_size, needed[i].name);
     }
     return LS_OK;
@@ -73,7 +76,8 @@ static ls_code load(const PJRT_Api **api, const char *path, ls_error *e) {
     memcpy(&get, &symbol, sizeof get);
     const PJRT_Api *found = get();
     LS_GOTO(check_api(found, path, e));
-    if (!before) LS_GOTO(ls_pjrt_check(found, found->PJRT_Plugin_Initialize(PJRT(PJRT_Plugin_Initialize, .extension_start = NULL)), "initialising the plugin", e));
+    if (!before)
+        LS_GOTO(ls_pjrt_check(found, found->PJRT_Plugin_Initialize(PJRT(PJRT_Plugin_Initialize, .extension_start = NULL)), "initialising the plugin", e));
     dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD | RTLD_NODELETE);
     *api = found;
 out:

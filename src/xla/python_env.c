@@ -37,7 +37,8 @@ static ls_code glob_in(const char *folder, const char *pattern, glob_t *g, ls_er
     ls_code rc = append_quoted(&s, folder, e);
     if (!rc) rc = ls_str_printf(&s, e, "/%s", pattern);
     *g = (glob_t){0};
-    if (!rc && glob(s.data, 0, NULL, g) == GLOB_NOSPACE) rc = ls_error_set(e, LS_RESOURCE_EXHAUSTED, __FILE__, __LINE__, "out of memory while searching \"%s\"", folder);
+    if (!rc && glob(s.data, 0, NULL, g) == GLOB_NOSPACE)
+        rc = ls_error_set(e, LS_RESOURCE_EXHAUSTED, __FILE__, __LINE__, "out of memory while searching \"%s\"", folder);
     ls_str_deinit(&s);
     return rc;
 }
@@ -79,7 +80,8 @@ static ls_code add_path_entry(ls_python_env *env, ls_arena *a, const char *folde
     return LS_OK;
 }
 
-static ls_code each_entry(ls_python_env *env, ls_arena *a, const char *list, ls_code (*add)(ls_python_env *, ls_arena *, const char *, ls_error *), ls_error *e) {
+static ls_code each_entry(ls_python_env *env, ls_arena *a, const char *list, ls_code (*add)(ls_python_env *, ls_arena *, const char *, ls_error *),
+                          ls_error *e) {
     while (list && *list) {
         size_t n = strcspn(list, ":");
         const char *entry;

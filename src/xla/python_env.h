@@ -1,8 +1,9 @@
 /* Where Python packages lie on this machine, so that device compilers which come as wheels are found. Reads the
  * environment and folders; runs nothing.
  *
- * Searched in this order: LOCKSTEP_PYTHON_ENV (environments or package folders, separated by colons); the folders of PYTHONPATH; the packages of VIRTUAL_ENV and of CONDA_PREFIX; those of every Python
- * on PATH (a virtual environment's own before its base's); those of the user (~/.local). */
+ * Searched in this order: LOCKSTEP_PYTHON_ENV (environments or package folders, separated by colons); the folders of PYTHONPATH;
+ * the packages of VIRTUAL_ENV and of CONDA_PREFIX; those of every Python on PATH (a virtual environment's own before its base's);
+ * those of the user (~/.local). */
 #ifndef LS_XLA_PYTHON_ENV_H
 #define LS_XLA_PYTHON_ENV_H
 

@@ -82,7 +82,8 @@ static ls_code parse_type(cursor *c, ls_tensor_type *t, const char *role, size_t
     if (!take(c, "tensor<")) LS_FAIL(e, LS_INVALID_ARGUMENT, "module: %s %zu of @main is not a ranked tensor (expected tensor<...>)", role, position);
     for (;;) {
         int64_t dim;
-        if (c->at < c->end && *c->at == '?') LS_FAIL(e, LS_UNIMPLEMENTED, "module: %s %zu of @main has a dynamic dimension; shapes must be static", role, position);
+        if (c->at < c->end && *c->at == '?')
+            LS_FAIL(e, LS_UNIMPLEMENTED, "module: %s %zu of @main has a dynamic dimension; shapes must be static", role, position);
         const char *begin = c->at;
         if (!take_number(c, &dim)) {
             if (c->at > begin) LS_FAIL(e, LS_INVALID_ARGUMENT, "module: %s %zu of @main has a dimension that is too large", role, position);
@@ -163,8 +164,10 @@ static ls_code check_aliases(const ls_signature *s, ls_error *e) {
         int64_t r = s->params[i].alias;
         if (r < 0) continue;
         if ((uint64_t)r >= s->n_results)
-            LS_FAIL_GOTO(e, LS_INVALID_ARGUMENT, "module: argument %zu of @main is donated to result %lld, but there are %zu results", i, (long long)r, s->n_results);
-        if (taken[r]) LS_FAIL_GOTO(e, LS_INVALID_ARGUMENT, "module: argument %zu of @main is donated to result %lld, which has a donor already", i, (long long)r);
+            LS_FAIL_GOTO(e, LS_INVALID_ARGUMENT, "module: argument %zu of @main is donated to result %lld, but there are %zu results", i, (long long)r,
+                         s->n_results);
+        if (taken[r])
+            LS_FAIL_GOTO(e, LS_INVALID_ARGUMENT, "module: argument %zu of @main is donated to result %lld, which has a donor already", i, (long long)r);
         if (!ls_tensor_type_equal(&s->params[i].type, &s->results[r]))
             LS_FAIL_GOTO(e, LS_INVALID_ARGUMENT, "module: argument %zu of @main is donated to result %lld, which has another type", i, (long long)r);
         taken[r] = true;

@@ -37,6 +37,7 @@ check "the C allocator outside src/base/alloc.c" "$(grep -nE '\b(malloc|calloc|r
 check "print, exit or abort outside the command line" "$(grep -nE '\b(printf|fprintf|puts|exit|abort|perror)\(' $(git ls-files 'src/*.c' | grep -v '^src/cli/') | grep -v 'LS_PRINTF' || true)"
 check "fast-math or native tuning" "$(git grep -nE 'ffast-math|Ofast|march=native|unsafe-math' -- CMakeLists.txt 'src/**/CMakeLists.txt' CMakePresets.json || true)"
 check "files over 1200 lines" "$(wc -l $src | awk '$2 != "total" && $1 > 1200 {print $2 ": " $1}')"
+check "lines over 160 columns" "$(awk 'length > 160 {print FILENAME ":" FNR ": " length}' $src)"
 check "files without an opening comment" "$(for f in $src; do head -1 "$f" | grep -q '^/\*' || echo "$f"; done)"
 check "tabs or trailing blanks" "$(grep -nP '\t|[ \t]+$' $src || true)"
 check "every header guard is its own" "$(grep -hE '^#ifndef LS_|^#ifndef LOCKSTEP_H' $(git ls-files 'src/*.h' 'include/*.h') | sort | uniq -d)"

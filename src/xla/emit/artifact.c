@@ -95,7 +95,8 @@ ls_code ls_emit_publish(const char *path, const ls_emit_module *m, const ls_grap
     LS_GOTO(check_regular(path, e));
     LS_GOTO(add_texts(&t, m, g, o, e));
     const ls_publish p = {.path = path, .produce = produce, .user = &text, .wait_ms = -1,
-                          .identity = {.entry = ls_entry_name(o->entry), .config = t.config.data, .generation = t.generation.data, .dtype_contract = t.dtypes.data,
+                          .identity = {.entry = ls_entry_name(o->entry), .config = t.config.data, .generation = t.generation.data,
+                                       .dtype_contract = t.dtypes.data,
                                        .operator_contracts = t.contracts.data, .operator_contracts_len = t.contracts.len,
                                        .weight_schema = t.weights.data ? t.weights.data : ""}};
     rc = ls_artifact_publish(&p, out, e);

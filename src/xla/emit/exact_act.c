@@ -21,7 +21,8 @@ static ls_val gelu_tanh_argument(ls_mlir *m, ls_val x) {
 }
 
 static ls_val gelu_exact(ls_mlir *m, ls_val x) {
-    static const int64_t g[15] = {250760106, 409113249, 184597739, 4610155, -2454309, 1291434, -652221, 306625, -125654, 41108, -11597, -1015, 11198, -10435, 3076};
+    static const int64_t g[15] = {250760106, 409113249, 184597739, 4610155, -2454309, 1291434, -652221, 306625, -125654, 41108, -11597, -1015, 11198, -10435,
+                                  3076};
     ls_val t = ls_m_with_int(m, "subtract", magnitude(m, x, 0x1p28f), (int64_t)1 << 30), h = ls_m_int(m, t.t, g[14]);
     for (int i = 13; i >= 0; i--) h = ls_m_with_int(m, "add", ls_m_with_int(m, "shift_right_arithmetic", times(m, h, t), 30), g[i]);
     ls_val n = ls_m_with_int(m, "shift_right_arithmetic", h, 24);

@@ -18,7 +18,8 @@ static setup setup_of(const ls_lower *l, const ls_node *n) {
     bool wide = n->contract == LS_CONTRACT_EXACT24;
     setup s = {.b = l->sequences, .t = l->rows, .k = n->kv_heads, .group = n->heads / n->kv_heads, .c = l->keys, .d = n->head_dim,
                .p = wide ? LS_EXACT_ATTN_P24 : LS_EXACT_P16, .f = wide ? 28 : 16,
-               .pb = wide ? LS_EXACT_WEIGHT_BITS24 : LS_EXACT_WEIGHT_BITS16, .g = wide ? LS_EXACT_SUM_SHIFT24 : LS_EXACT_SUM_SHIFT16, .limit = wide ? 0x1p58f : 0x1p30f, .wide = wide};
+               .pb = wide ? LS_EXACT_WEIGHT_BITS24 : LS_EXACT_WEIGHT_BITS16, .g = wide ? LS_EXACT_SUM_SHIFT24 : LS_EXACT_SUM_SHIFT16,
+               .limit = wide ? 0x1p58f : 0x1p30f, .wide = wide};
     s.q = s.t * s.group;
     s.r = s.c / LS_EXACT_KEY_RANGE;
     s.bound = (int64_t)127 << (s.p - 6);

@@ -61,7 +61,8 @@ void ls_m_digits(ls_mlir *m, ls_val v, ls_digits d, ls_dtype dtype, ls_val *out)
     out[d.n - 1] = ls_m_convert(m, v, dtype);
 }
 
-ls_val ls_m_dot_digits(ls_mlir *m, const ls_dot_plan *plan, const ls_val *a, const ls_val *b, int n_batch, const int *batch_a, const int *batch_b, int contract_a,
+ls_val ls_m_dot_digits(ls_mlir *m, const ls_dot_plan *plan, const ls_val *a, const ls_val *b, int n_batch, const int *batch_a, const int *batch_b,
+                       int contract_a,
                        int contract_b, double bound) {
     ls_dtype to = bound < 0x1p31 ? LS_DT_I32 : LS_DT_I64;
     ls_val sum = {0};

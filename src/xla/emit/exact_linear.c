@@ -138,6 +138,7 @@ ls_val ls_lower_exact_linear(ls_lower *l, const ls_node *n, ls_val x) {
     ls_val y = ls_lower_exact_product(l, LS_RESHAPE(m, x, x.t.dim[0], 1, x.t.dim[1]), n->w[0], 1, 1);
     y = LS_RESHAPE(m, y, x.t.dim[0], n->cols);
     if (!n->w[1]) return y;
-    ls_emit_weight b = {.name = n->w[1]->name, .role = LS_W_VECTOR, .type = LS_TYPE(LS_DT_F32, n->cols), .contract = n->contract, .param = n->w[1], .n_params = 1};
+    ls_emit_weight b = {.name = n->w[1]->name, .role = LS_W_VECTOR, .type = LS_TYPE(LS_DT_F32, n->cols), .contract = n->contract, .param = n->w[1],
+                        .n_params = 1};
     return ls_m_canon(m, ls_m_binary(m, "add", y, LS_BROADCAST(m, ls_lower_weight(l, b), y.t, 1)));
 }

@@ -87,7 +87,8 @@ ls_val ls_lower_exact_norm(ls_lower *l, const ls_node *n, ls_val x) {
 static ls_val turn_table(ls_lower *l, const ls_node *n, ls_weight_role role) {
     ls_mlir *m = &l->m;
     int64_t half = l->g->rope[n->rope].rot_dim / 2, rows = l->position.t.dim[0];
-    ls_emit_weight w = {.name = role == LS_W_COS ? "rope.cos" : "rope.sin", .role = role, .type = LS_TYPE(LS_DT_I32, l->o->capacity, half), .contract = n->contract,
+    ls_emit_weight w = {.name = role == LS_W_COS ? "rope.cos" : "rope.sin", .role = role, .type = LS_TYPE(LS_DT_I32, l->o->capacity, half),
+                        .contract = n->contract,
                         .rope = n->rope};
     ls_val table = ls_m_gather_rows(m, ls_lower_weight(l, w), l->position);
     return LS_RESHAPE(m, ls_m_convert(m, table, LS_DT_I64), rows, 1, half);

@@ -13,7 +13,8 @@ static ls_dtype narrow_type(const ls_lower *l) {
 static ls_val narrowed(ls_lower *l, ls_val x) { return ls_m_convert(&l->m, x, narrow_type(l)); }
 
 static ls_val vector(ls_lower *l, const ls_param *w) {
-    return ls_lower_weight(l, (ls_emit_weight){.name = w->name, .role = LS_W_VECTOR, .type = LS_TYPE(LS_DT_F32, w->rows * w->cols), .contract = LS_CONTRACT_FLOAT,
+    return ls_lower_weight(l, (ls_emit_weight){.name = w->name, .role = LS_W_VECTOR, .type = LS_TYPE(LS_DT_F32, w->rows * w->cols),
+                                               .contract = LS_CONTRACT_FLOAT,
                                                .param = w, .n_params = 1});
 }
 

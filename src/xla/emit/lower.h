@@ -59,7 +59,8 @@ void ls_m_digits(ls_mlir *m, ls_val v, ls_digits d, ls_dtype dtype, ls_val *out)
 enum { LS_MAX_DIGITS = 8 };
 
 /* sum over i, j of 2^(...) * dot(a[i], b[j]) as i64, or i32 when |bound| (of the true sum) is below 2^31. */
-ls_val ls_m_dot_digits(ls_mlir *m, const ls_dot_plan *plan, const ls_val *a, const ls_val *b, int n_batch, const int *batch_a, const int *batch_b, int contract_a,
+ls_val ls_m_dot_digits(ls_mlir *m, const ls_dot_plan *plan, const ls_val *a, const ls_val *b, int n_batch, const int *batch_a, const int *batch_b,
+                       int contract_a,
                        int contract_b, double bound);
 
 /* x f32 [T, E, K] against |n_params| matrices: E 1 and the matrices stacked along N, or one for each of E. y f32 [T, E, N]. */

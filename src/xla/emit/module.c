@@ -38,7 +38,8 @@ ls_code ls_precision_parse(const char *name, ls_precision *out, ls_error *e) {
 /* ---- Arguments ------------------------------------------------------------------------------------------------------------ */
 
 static const char *role_name(ls_weight_role r) {
-    static const char *const names[] = {"rows", "matrix", "vector", "integers", "scales", "mins", "powers", "cos", "sin", "packed", "packed_scales", "packed_biases"};
+    static const char *const names[] = {"rows", "matrix", "vector", "integers", "scales", "mins", "powers", "cos", "sin", "packed", "packed_scales",
+                                        "packed_biases"};
     return names[r];
 }
 
@@ -183,7 +184,8 @@ static ls_code cache_shape(const ls_graph *g, int64_t *kv, int64_t *d, ls_error 
         const ls_node *n = &g->nodes[i];
         if (n->op != LS_OP_ATTENTION) continue;
         if (*d && (*kv != n->kv_heads || *d != n->head_dim))
-            LS_FAIL(e, LS_UNIMPLEMENTED, "node \"%s\" keeps %d heads of %d columns, earlier layers %lld of %lld; the XLA backend stacks equal layers only", n->name, n->kv_heads,
+            LS_FAIL(e, LS_UNIMPLEMENTED, "node \"%s\" keeps %d heads of %d columns, earlier layers %lld of %lld; the XLA backend stacks equal layers only",
+                    n->name, n->kv_heads,
                     n->head_dim, (long long)*kv, (long long)*d);
         *kv = n->kv_heads;
         *d = n->head_dim;
@@ -293,12 +295,15 @@ static void cache_results(ls_lower *l, ls_val out[2]) {
 
 static ls_code check_options(const ls_graph *g, const ls_emit_options *o, ls_error *e) {
     if (o->capacity < LS_EXACT_KEY_RANGE || o->capacity % LS_EXACT_KEY_RANGE || o->capacity > LS_MAX_CONTEXT)
-        LS_FAIL(e, LS_INVALID_ARGUMENT, "capacity of %lld positions; it must be a multiple of %d up to %d", (long long)o->capacity, LS_EXACT_KEY_RANGE, LS_MAX_CONTEXT);
-    if (o->entry != LS_ENTRY_DECODE && (o->rows < 1 || o->rows > LS_MAX_CHUNK)) LS_FAIL(e, LS_INVALID_ARGUMENT, "%lld rows; allowed are 1 to %d", (long long)o->rows, LS_MAX_CHUNK);
+        LS_FAIL(e, LS_INVALID_ARGUMENT, "capacity of %lld positions; it must be a multiple of %d up to %d", (long long)o->capacity, LS_EXACT_KEY_RANGE,
+                LS_MAX_CONTEXT);
+    if (o->entry != LS_ENTRY_DECODE && (o->rows < 1 || o->rows > LS_MAX_CHUNK))
+        LS_FAIL(e, LS_INVALID_ARGUMENT, "%lld rows; allowed are 1 to %d", (long long)o->rows, LS_MAX_CHUNK);
     if (o->entry != LS_ENTRY_DECODE && o->entry != LS_ENTRY_DECODE_RAGGED && o->rows > o->capacity)
         LS_FAIL(e, LS_INVALID_ARGUMENT, "%lld rows do not fit a capacity of %lld positions; raise the capacity", (long long)o->rows, (long long)o->capacity);
     if (o->entry == LS_ENTRY_EXTEND && (o->sequences < 1 || o->sequences > LS_MAX_SLOTS || o->out_rows < 1 || o->out_rows > o->rows || o->argmax))
-        LS_FAIL(e, LS_INVALID_ARGUMENT, "extend of %lld sequences with %lld rows of logits; allowed are 1 to %d sequences, 1 to %lld rows, no argmax", (long long)o->sequences,
+        LS_FAIL(e, LS_INVALID_ARGUMENT, "extend of %lld sequences with %lld rows of logits; allowed are 1 to %d sequences, 1 to %lld rows, no argmax",
+                (long long)o->sequences,
                 (long long)o->out_rows, LS_MAX_SLOTS, (long long)o->rows);
     if (g->contract != LS_CONTRACT_FLOAT && (o->precision != LS_PRECISION_F32 || o->packed))
         LS_FAIL(e, LS_INVALID_ARGUMENT, "precision and packed weights belong to the float contract; %s decides both itself", ls_contract_name(g->contract));

@@ -9,7 +9,8 @@ static ls_val lower_embed(ls_lower *l, const ls_node *n) {
     ls_mlir *m = &l->m;
     const ls_param *w = n->w[0];
     if (l->embeddings.kind) return finished(l, n, l->embeddings); /* from outside: made canonical here */
-    ls_val table = ls_lower_weight(l, (ls_emit_weight){.name = w->name, .role = LS_W_ROWS, .type = LS_TYPE(LS_DT_F32, w->rows, w->cols), .contract = n->contract,
+    ls_val table = ls_lower_weight(l, (ls_emit_weight){.name = w->name, .role = LS_W_ROWS, .type = LS_TYPE(LS_DT_F32, w->rows, w->cols),
+                                                       .contract = n->contract,
                                                        .param = w, .n_params = 1});
     ls_val y = ls_m_gather_rows(m, table, l->token);
     return n->scale == 1 ? y : finished(l, n, ls_m_with_f32(m, "multiply", y, n->scale));

@@ -40,7 +40,8 @@ static ls_code fill_rows(const ls_emit_weight *w, void *out, ls_error *e) {
 static ls_code fill_vector(const ls_emit_weight *w, float *out, ls_error *e) {
     const ls_tensor *t = w->param->tensor;
     int64_t width = t->rank ? t->shape[t->rank - 1] : 1, n = w->param->rows * w->param->cols, begin = w->param->row_begin * w->param->cols;
-    if (width < 1 || begin + n > ls_tensor_rows(t) * width) LS_FAIL(e, LS_OUT_OF_RANGE, "tensor \"%s\" is shorter than %lld elements", t->name, (long long)(begin + n));
+    if (width < 1 || begin + n > ls_tensor_rows(t) * width)
+        LS_FAIL(e, LS_OUT_OF_RANGE, "tensor \"%s\" is shorter than %lld elements", t->name, (long long)(begin + n));
     float *row;
     LS_TRY(ls_calloc(&row, (size_t)width, sizeof *row, w->name, e));
     for (int64_t r = begin / width; r * width < begin + n; r++) {
@@ -135,7 +136,8 @@ static ls_code fill_integers(const ls_emit_weight *w, void *out, ls_error *e) {
         for (int64_t r = 0; r < q->rows; r += ROW_BLOCK) {
             int64_t n = q->rows - r < ROW_BLOCK ? q->rows - r : ROW_BLOCK;
             for (int64_t i = 0; i < n; i++)
-                ls_weight_form_row(&x.f, q->tensor, q->row_begin + r + i, x.u + i * x.f.cols, x.scale + i * x.f.groups, x.min + i * x.f.groups, &x.r[i], x.scratch);
+                ls_weight_form_row(&x.f, q->tensor, q->row_begin + r + i, x.u + i * x.f.cols, x.scale + i * x.f.groups, x.min + i * x.f.groups, &x.r[i],
+                                   x.scratch);
             put_block(w, &x, out, along_e ? p : 0, at + r, n);
         }
     }
