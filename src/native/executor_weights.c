@@ -19,7 +19,7 @@ typedef struct loader {
 /* Elements [row_begin * cols, (row_begin + rows) * cols) of the flattened tensor. */
 static ls_code read_vector(const ls_param *p, float **out, ls_error *e) {
     const ls_tensor *t = p->tensor;
-    LS_TRY(ls_tensor_check_finite(t, e));
+    LS_TRY(ls_tensor_check_weight(t, e));
     int64_t width = t->rank ? t->shape[t->rank - 1] : 1, n = p->rows * p->cols, begin = p->row_begin * p->cols;
     if (width < 1 || begin + n > ls_tensor_rows(t) * width)
         LS_FAIL(e, LS_OUT_OF_RANGE, "tensor \"%s\": elements [%lld, %lld) of %lld", t->name, (long long)begin, (long long)(begin + n),
@@ -62,7 +62,7 @@ static void report(const loader *l) {
 
 /* Checking reads a whole tensor: a large one would stay in memory beside what is packed from it. */
 static ls_code check(loader *l, const ls_tensor *t, ls_error *e) {
-    LS_TRY(ls_tensor_check_finite(t, e));
+    LS_TRY(ls_tensor_check_weight(t, e));
     if (t->bytes > LARGE_BYTES) ls_checkpoint_forget(l->c, t);
     return LS_OK;
 }
@@ -109,7 +109,7 @@ static ls_code load_experts(loader *l, const ls_node *n, ls_node_weights *w, ls_
 static ls_code load_node(loader *l, const ls_node *n, ls_node_weights *w, ls_error *e) {
     switch (n->op) {
         case LS_OP_EMBED:
-            LS_TRY(ls_tensor_check_finite(n->w[0]->tensor, e));
+            LS_TRY(ls_tensor_check_weight(n->w[0]->tensor, e));
             ls_checkpoint_forget(l->c, n->w[0]->tensor);
             return LS_OK;
         case LS_OP_LINEAR: return load_linear(l, n, w, e);

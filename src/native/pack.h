@@ -61,7 +61,7 @@ typedef struct ls_packed {
 } ls_packed;
 
 /* Packs rows [row_begin, row_begin + n) of |t| for |contract|, the rows split over the threads of |pool|. The tensor must
- * have passed ls_tensor_check_finite. Pages of |c|'s files (NULL: none) are given back as their rows have been packed. Errors:
+ * have passed ls_tensor_check_weight. Pages of |c|'s files (NULL: none) are given back as their rows have been packed. Errors:
  * those of ls_weight_form_of, OUT_OF_RANGE for rows the tensor lacks, RESOURCE_EXHAUSTED. */
 ls_code ls_pack(ls_packed *out, const ls_tensor *t, int64_t row_begin, int64_t n, ls_contract contract, ls_checkpoint *c, ls_pool *pool, ls_error *e);
 void ls_packed_deinit(ls_packed *w); /* fine on a zeroed struct */

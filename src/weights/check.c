@@ -1,5 +1,5 @@
-/* The check a tensor passes before anything is computed from it: a readable format, and only numbers within
- * LS_WEIGHT_LIMIT, on which the overflow arguments of the exact contracts rest. Half floats cannot reach it, nor can GGUF
+/* The check a tensor passes before anything is computed from it: a readable format, and only finite numbers, under
+ * the exact contracts within LS_WEIGHT_LIMIT, on which their overflow arguments rest. Half floats cannot reach it, nor can GGUF
  * blocks, whose factors are half floats. */
 #include <math.h>
 
@@ -27,13 +27,14 @@ static int64_t find_large32(const uint8_t *p, int64_t n, uint32_t limit) {
     return -1;
 }
 
-/* Bits of the infinity of f16, and of LS_WEIGHT_LIMIT = 2^40 in bf16 and f32. */
-enum { F16_INFINITE = 0x7C00, BF16_LIMIT = (127 + 40) << 7, F32_LIMIT = (127 + 40) << 23 };
+/* Bits of the infinities, and of LS_WEIGHT_LIMIT = 2^40 in bf16 and f32. */
+enum { F16_INFINITE = 0x7C00, BF16_INFINITE = 0x7F80, F32_INFINITE = 0x7F800000, BF16_LIMIT = (127 + 40) << 7, F32_LIMIT = (127 + 40) << 23 };
 
-/* |n| floats of |format| at |data|. */
-static ls_code check_floats(const ls_tensor *t, const char *what, ls_format format, const uint8_t *data, int64_t n,
+/* |n| floats of |format| at |data|; |bounded|: below LS_WEIGHT_LIMIT, otherwise finite. */
+static ls_code check_floats(const ls_tensor *t, const char *what, ls_format format, const uint8_t *data, int64_t n, bool bounded,
                             ls_error *e) {
-    int64_t at = format == LS_F32 ? find_large32(data, n, F32_LIMIT) : find_large16(data, n, 2, format == LS_F16 ? F16_INFINITE : BF16_LIMIT);
+    uint16_t limit16 = format == LS_F16 ? F16_INFINITE : bounded ? BF16_LIMIT : BF16_INFINITE;
+    int64_t at = format == LS_F32 ? find_large32(data, n, bounded ? F32_LIMIT : F32_INFINITE) : find_large16(data, n, 2, limit16);
     if (at < 0) return LS_OK;
     return not_usable(t, what, at, ls_load_float(format, data + at * ls_format_get(format)->block_bytes), e);
 }
@@ -61,7 +62,7 @@ static ls_code check_blocks(const ls_tensor *t, ls_error *e) {
 
 /* Scales within the limit may still give a weight beyond it, or an infinite one in the dtype of the scales. The weight grows with q one way or the
  * other, and q = 0 gives the bias, so the largest q decides. */
-static ls_code check_mlx_range(const ls_tensor *t, ls_error *e) {
+static ls_code check_mlx_range(const ls_tensor *t, bool bounded, ls_error *e) {
     int size = ls_format_get(t->scale_format)->block_bytes;
     int64_t groups = (int64_t)(t->scale_bytes / (size_t)size);
     const uint8_t *s = t->scales, *b = t->biases;
@@ -69,12 +70,12 @@ static ls_code check_mlx_range(const ls_tensor *t, ls_error *e) {
     for (int64_t g = 0; g < groups; g++) {
         float product = ls_round_float(t->scale_format, ls_load_float(t->scale_format, s + g * size) * top);
         float sum = ls_round_float(t->scale_format, product + ls_load_float(t->scale_format, b + g * size));
-        if (!(fabsf(sum) < LS_WEIGHT_LIMIT)) return not_usable(t, "the largest weight of group", g, sum, e);
+        if (!(fabsf(sum) < (bounded ? LS_WEIGHT_LIMIT : INFINITY))) return not_usable(t, "the largest weight of group", g, sum, e);
     }
     return LS_OK;
 }
 
-ls_code ls_tensor_check_finite(const ls_tensor *t, ls_error *e) {
+static ls_code check(const ls_tensor *t, bool bounded, ls_error *e) {
     if (t->format == LS_OTHER)
         LS_FAIL(e, LS_UNIMPLEMENTED,
                 "tensor \"%s\": dtype %s cannot be computed with; use a float, GGUF or MLX affine checkpoint", t->name,
@@ -82,11 +83,14 @@ ls_code ls_tensor_check_finite(const ls_tensor *t, ls_error *e) {
     if (!t->data || t->format == LS_I32 || t->format == LS_I64) return LS_OK;
     if (t->format == LS_MLX_AFFINE) {
         int64_t n = (int64_t)(t->scale_bytes / (size_t)ls_format_get(t->scale_format)->block_bytes);
-        LS_TRY(check_floats(t, "scale", t->scale_format, t->scales, n, e));
-        LS_TRY(check_floats(t, "bias", t->scale_format, t->biases, n, e));
-        return check_mlx_range(t, e);
+        LS_TRY(check_floats(t, "scale", t->scale_format, t->scales, n, bounded, e));
+        LS_TRY(check_floats(t, "bias", t->scale_format, t->biases, n, bounded, e));
+        return check_mlx_range(t, bounded, e);
     }
     if (ls_format_get(t->format)->group) return check_blocks(t, e);
     return check_floats(t, "element", t->format, t->data,
-                        (int64_t)(t->bytes / (size_t)ls_format_get(t->format)->block_bytes), e);
+                        (int64_t)(t->bytes / (size_t)ls_format_get(t->format)->block_bytes), bounded, e);
 }
+
+ls_code ls_tensor_check_finite(const ls_tensor *t, ls_error *e) { return check(t, false, e); }
+ls_code ls_tensor_check_weight(const ls_tensor *t, ls_error *e) { return check(t, true, e); }

@@ -103,12 +103,14 @@ void ls_checkpoint_drop_metadata(ls_checkpoint *c);
 ls_code ls_checkpoint_schema_sha256(const ls_checkpoint *c, char hex[65], ls_error *e);
 ls_code ls_checkpoint_bytes_sha256(const ls_checkpoint *c, char hex[65], ls_error *e);
 
-/* Every weight is below this in magnitude (docs/contracts.md, section 1). */
+/* Under an exact contract every weight is below this in magnitude (docs/contracts.md, section 1). */
 #define LS_WEIGHT_LIMIT 0x1p40f
 
-/* Checks that |t| may be computed with: a readable format (UNIMPLEMENTED otherwise) whose every scale and value is
- * finite and below LS_WEIGHT_LIMIT (INVALID_ARGUMENT naming the tensor and the flat index). Reads every float, or every scale. */
+/* Checks that |t| may be computed with: a readable format (UNIMPLEMENTED otherwise) whose every scale and value is finite, or
+ * for ls_tensor_check_weight also below LS_WEIGHT_LIMIT (INVALID_ARGUMENT naming the tensor and the flat index). Reads every
+ * float, or every scale. */
 ls_code ls_tensor_check_finite(const ls_tensor *t, ls_error *e);
+ls_code ls_tensor_check_weight(const ls_tensor *t, ls_error *e);
 
 /* Dequantises row |row| (rows count over all leading axes) to f32 [in], by the format's own definition: equal bit for
  * bit to the `gguf` package's dequantize and to MLX's dequantize, which computes in the dtype of the scales: with f16

@@ -13,7 +13,8 @@ static ls_code upload_weight(ls_xla *x, const ls_emit_weight *w, ls_buffer **out
             return LS_OK;
         }
     LS_TRY(ls_grow(&x->weight, x->n_weights, &x->cap_weights, sizeof *x->weight, 1 << 20, "device weights", e));
-    for (int i = 0; i < w->n_params; i++) LS_TRY(ls_tensor_check_finite(w->param[i].tensor, e));
+    for (int i = 0; i < w->n_params; i++)
+        LS_TRY((w->contract == LS_CONTRACT_FLOAT ? ls_tensor_check_finite : ls_tensor_check_weight)(w->param[i].tensor, e));
     ls_xla_weight *slot = &x->weight[x->n_weights];
     size_t len = strlen(w->key) + 1, bytes;
     void *data = NULL;
