@@ -48,16 +48,23 @@ static inline int32_t pair_at(const int16_t *p) {
 
 static inline float query_unit(const ls_attn *a, const ls_attn_tile *t, int i) { return ls_pow2(t->e[i] - 127 - a->p + a->c); }
 
+/* rshift(z, c) for c >= 1. Lanes past the last key hold anything: their scores are not used, but must not overflow, so what no
+ * sum of mantissas gives is clamped. */
+static inline int64_t wide_product(const ls_attn *a, int64_t z) {
+    int64_t j = (z >> a->c) + (z >> (a->c - 1) & 1), top = (int64_t)1 << LS_EXACT_SCORE_BITS24;
+    return j < -top ? -top : j > top ? top : j;
+}
+
 /* Scores z of W keys under exact24 from their sums, in place: an integer product without a soft cap, floats with one. */
 static inline void wide_scores(const ls_attn *a, int query_exp, const uint8_t *exponent, int64_t *z) {
     float f[W];
     if (a->capped) {
-        for (int i = 0; i < W; i++) f[i] = (float)ls_rshift(z[i], a->c);
+        for (int i = 0; i < W; i++) f[i] = (float)wide_product(a, z[i]);
         vf_store(f, limited_score_float(a, vf_load(f), vf_set(ls_pow2(query_exp - 127 - a->p + a->c)), key_units(a, exponent)));
         for (int i = 0; i < W; i++) z[i] = llrintf(f[i]);
         return;
     }
-    for (int i = 0; i < W; i++) z[i] = ls_scaled_score(ls_rshift(z[i], a->c), a->k, query_exp + exponent[i] - 254 - 2 * a->p + a->c);
+    for (int i = 0; i < W; i++) z[i] = ls_scaled_score(wide_product(a, z[i]), a->k, query_exp + exponent[i] - 254 - 2 * a->p + a->c);
 }
 
 #define NQ 1
