@@ -51,7 +51,9 @@ static void put(ls_mlir *m, const char *fmt, ...) {
     for (const char *p = fmt; *p && !m->rc; p++) {
         char name[24];
         if (*p != '%') {
-            m->rc = ls_str_append(&m->body, p, 1, m->e);
+            size_t run = strcspn(p, "%");
+            m->rc = ls_str_append(&m->body, p, run, m->e);
+            p += run - 1;
             continue;
         }
         switch (*++p) {
