@@ -2,14 +2,15 @@
 # Installs the Debian packages of a purpose (build, test) when something is missing. As root or with sudo it installs; otherwise
 # it prints the command and stops.
 set -eu
-packages=(cmake ninja-build pkg-config libjansson-dev libpcre2-dev libutf8proc-dev libcurl4-openssl-dev python3 python3-pip)
+packages=(cmake ninja-build pkg-config libjansson-dev libpcre2-dev libutf8proc-dev libjpeg62-turbo-dev libpng-dev libwebp-dev libcurl4-openssl-dev python3 python3-pip)
 foreign=()
 if [ "${1:-build}" = test ]; then
     packages+=(libcmocka-dev clang gcc)
     # The cross build for AArch64 and what runs it.
     if [ "$(uname -m)" = x86_64 ]; then
         packages+=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user)
-        foreign=(libjansson-dev:arm64 libpcre2-dev:arm64 libutf8proc-dev:arm64 libcmocka-dev:arm64)
+        foreign=(libjansson-dev:arm64 libpcre2-dev:arm64 libutf8proc-dev:arm64 libjpeg62-turbo-dev:arm64 libpng-dev:arm64 libwebp-dev:arm64
+            libcmocka-dev:arm64)
     fi
 fi
 command -v cc >/dev/null || packages+=(gcc libc6-dev)
@@ -20,6 +21,9 @@ pc_of() { # the pkg-config name of a foreign library
         libjansson-*) echo jansson ;;
         libpcre2-*) echo libpcre2-8 ;;
         libutf8proc-*) echo libutf8proc ;;
+        libjpeg62-turbo-*) echo libjpeg ;;
+        libpng-*) echo libpng ;;
+        libwebp-*) echo libwebp ;;
         libcmocka-*) echo cmocka ;;
     esac
 }
@@ -35,6 +39,9 @@ for p in "${packages[@]}"; do
         libjansson-dev) pkg-config --exists jansson 2>/dev/null && continue ;;
         libpcre2-dev) pkg-config --exists libpcre2-8 2>/dev/null && continue ;;
         libutf8proc-dev) pkg-config --exists libutf8proc 2>/dev/null && continue ;;
+        libjpeg62-turbo-dev) pkg-config --exists libjpeg 2>/dev/null && continue ;;
+        libpng-dev) pkg-config --exists libpng 2>/dev/null && continue ;;
+        libwebp-dev) pkg-config --exists libwebp libwebpdemux 2>/dev/null && continue ;;
         qemu-user) command -v qemu-aarch64 >/dev/null && continue ;;
         gcc-aarch64-linux-gnu) command -v aarch64-linux-gnu-gcc >/dev/null && continue ;;
         libc6-dev-arm64-cross) [ -e /usr/aarch64-linux-gnu/include/stdio.h ] && continue ;;

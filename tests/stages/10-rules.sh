@@ -18,10 +18,11 @@ allowed() { # folder: prints the folders it may include
         graph) echo base contract weights graph ;;
         models) echo base contract weights graph models ;;
         text) echo base text ;;
+        media) echo base text media ;;
         reference) echo base contract weights graph reference ;;
         native) echo base contract weights graph reference native ;;
-        session) echo base contract weights graph models text native xla session ;;
-        cli) echo base contract graph weights models text native xla session verify cli ;;
+        session) echo base contract weights graph models text media native xla session ;;
+        cli) echo base contract graph weights models text media native xla session verify cli ;;
         *) echo "${layers[@]}" ;;
     esac
 }
@@ -32,7 +33,8 @@ for folder in $(ls src); do
 done
 
 src=$(git ls-files 'src/*.c' 'src/*.h')
-check "banned calls" "$(grep -nE '\b(strcpy|strcat|sprintf|strtok|atoi|rand|alloca|setjmp|system|gets)\(' $src || true)"
+# libpng and libjpeg report errors by a jump only; setjmp stays in the two files that call them.
+check "banned calls" "$(grep -nE '\b(strcpy|strcat|sprintf|strtok|atoi|rand|alloca|setjmp|system|gets)\(' $src | grep -vE '^src/media/decode_(png|jpeg)\.c:[0-9]+: .*\bsetjmp\(' || true)"
 check "the C allocator outside src/base/alloc.c" "$(grep -nE '\b(malloc|calloc|realloc|free|aligned_alloc)\(' $src | grep -vE '^src/base/alloc.c:|^[^:]+:[0-9]+:.*(\* |/\*|//)' || true)"
 check "print, exit or abort outside the command line" "$(grep -nE '\b(printf|fprintf|puts|exit|abort|perror)\(' $(git ls-files 'src/*.c' | grep -v '^src/cli/') | grep -v 'LS_PRINTF' || true)"
 check "fast-math or native tuning" "$(git grep -nE 'ffast-math|Ofast|march=native|unsafe-math' -- CMakeLists.txt 'src/**/CMakeLists.txt' CMakePresets.json || true)"
