@@ -13,9 +13,9 @@ static const char help[] =
     "Usage: lockstep emit MODEL --entry NAME [OPTIONS]\n\n"
     "Writes the StableHLO text of one entry: weights are arguments, in order of first use, then the entry's inputs.\n"
     "Equal models and options give equal bytes. Operations carry the names of the graph's nodes as locations.\n\n"
-    "  --entry NAME        prefill, prefill_embeddings, decode, decode_ragged or extend\n"
+    "  --entry NAME        prefill, prefill_embeddings, decode, decode_ragged, extend or extend_embeddings\n"
     "  --tokens N          rows of a prefill or extend; default: 64\n"
-    "  --batch N           sequences of decode_ragged (4 or 8, any from 1 on) and extend; default: 4, extend 1\n"
+    "  --batch N           sequences of decode_ragged (4 or 8, any from 1 on) and of the extends; default: 4, extends 1\n"
     "  --capacity C        positions of the caches, a multiple of 256; default: 256\n"
     "  --contract NAME     exact16 (default), exact24 or float\n"
     "  --precision NAME    contract float: operands of products as f32 (default), f16 or bf16; sums stay f32\n"
@@ -100,8 +100,9 @@ static int finish_options(emit *m) {
     ls_entry entry = m->o.entry;
     bool ragged = entry == LS_ENTRY_DECODE_RAGGED;
     if (m->output && !*m->output) return cli_usage("emit", "-o is empty; name a file");
-    if (m->tokens && (ragged || entry == LS_ENTRY_DECODE)) return cli_usage("emit", "--tokens is for prefill, prefill_embeddings and extend");
-    if (m->batch && !ragged && entry != LS_ENTRY_EXTEND) return cli_usage("emit", "--batch is for decode_ragged and extend");
+    if (m->tokens && (ragged || entry == LS_ENTRY_DECODE)) return cli_usage("emit", "--tokens is for prefills and extends");
+    if (m->batch && !ragged && entry != LS_ENTRY_EXTEND && entry != LS_ENTRY_EXTEND_EMBEDDINGS)
+        return cli_usage("emit", "--batch is for decode_ragged and extends");
     if (m->has_carrier && m->contract == LS_CONTRACT_FLOAT) return cli_usage("emit", "--carrier is for exact contracts; float takes --precision");
     if (strcmp(m->quant, "dense") && strcmp(m->quant, "packed")) return cli_usage("emit", "quant \"%s\" is unknown; use dense or packed", m->quant);
     m->o.packed = !strcmp(m->quant, "packed");
@@ -127,7 +128,7 @@ int cli_emit(int argc, char **argv) {
         if (taken <= 0) return taken ? CLI_USAGE : cli_usage("emit", "unknown option");
     }
     if (argc - optind != 1) return cli_usage("emit", "give one model");
-    if (m.o.entry == LS_ENTRY_COUNT) return cli_usage("emit", "give --entry: prefill, prefill_embeddings, decode, decode_ragged or extend");
+    if (m.o.entry == LS_ENTRY_COUNT) return cli_usage("emit", "give --entry: prefill, prefill_embeddings, decode, decode_ragged, extend or extend_embeddings");
     m.model = argv[optind];
     int code = finish_options(&m);
     if (code) return code;

@@ -8,10 +8,25 @@ ls_code ls_batch_check(const ls_batch *b, int64_t vocab, const ls_executor_optio
         if (b->out_row[i] < (i ? b->out_row[i - 1] + 1 : 0) || b->out_row[i] >= b->n_rows)
             LS_FAIL(e, LS_INVALID_ARGUMENT, "output %d wants row %d; rows must ascend within 0 to %d", i, (int)b->out_row[i], b->n_rows - 1);
     for (int i = 0; i < b->n_rows; i++) {
-        if (b->token[i] < 0 || b->token[i] >= vocab)
+        if (!ls_embedding_of(b, i) && (b->token[i] < 0 || b->token[i] >= vocab))
             LS_FAIL(e, LS_INVALID_ARGUMENT, "row %d: token %d is outside the vocabulary of %lld", i, (int)b->token[i], (long long)vocab);
         if (b->slot[i] < 0 || b->slot[i] >= o->max_seqs)
             LS_FAIL(e, LS_INVALID_ARGUMENT, "row %d: slot %d does not exist; there are 0 to %d", i, (int)b->slot[i], o->max_seqs - 1);
+    }
+    return LS_OK;
+}
+
+ls_code ls_batch_check_blocks(const ls_batch *b, const ls_executor *x, ls_error *e) {
+    if (!b->block) return LS_OK;
+    int rows[LS_MAX_SLOTS] = {0}, before[LS_MAX_SLOTS] = {0};
+    for (int i = 0; i < b->n_rows; i++) rows[b->slot[i]]++;
+    for (int i = 0; i < b->n_rows; i++) {
+        int slot = b->slot[i], length = x->length(x, slot), position = length + before[slot]++;
+        ls_span s = b->block[i];
+        if (s.begin == s.end) continue;
+        if (s.begin < 0 || s.begin > position || s.end <= position || s.end > length + rows[slot])
+            LS_FAIL(e, LS_OUT_OF_RANGE, "row %d: its block [%d, %d) must hold its position %d and end within the pass, at or before %d", i, (int)s.begin,
+                    (int)s.end, position, length + rows[slot]);
     }
     return LS_OK;
 }

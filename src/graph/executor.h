@@ -8,13 +8,25 @@
 
 #include "graph/graph.h"
 
+/* Positions [begin, end) of one sequence. */
+typedef struct ls_span {
+    int32_t begin, end;
+} ls_span;
+
 /* One forward pass. All arrays are the caller's and are read only. */
 typedef struct ls_batch {
     int n_rows;              /* T, 1 .. max_rows */
-    const int32_t *token;    /* [T], each in [0, vocab) */
+    const int32_t *token;    /* [T], each in [0, vocab); not read where the row has an embedding */
     const int32_t *slot;     /* [T] */
     int n_out;               /* R, 0 .. T */
     const int32_t *out_row;  /* [R] ascending row indices whose logits are wanted */
+    /* [T], or NULL where no row has one. An entry: finite values f32 [hidden] that the embedding node gives for this row (made
+     * canonical under an exact contract, not scaled); NULL: the token's own. */
+    const float *const *embedding;
+    /* [T], or NULL where no row has one. The image block of this row: positions that see each other whatever the order and the
+     * window. Holds the row's own position and ends within the pass; begin == end: none. A row at position p then sees the keys of
+     * [max(0, p - window + 1), p + 1) and of its block (ls_sees in graph/batch.h). */
+    const ls_span *block;
 } ls_batch;
 
 /* Called after each node with its output f32 [rows, cols] (borrowed, valid during the call). What the observer writes into

@@ -126,6 +126,7 @@ static void forget_embeddings(ls_native *x, int rows) {
 static ls_code forward(ls_executor *base, const ls_batch *batch, float *logits, ls_error *e) {
     ls_native *x = (ls_native *)(void *)base;
     LS_TRY(ls_batch_check(batch, x->g->vocab, &x->o, e));
+    LS_TRY(ls_batch_check_blocks(batch, base, e));
     group_rows(x, batch);
     LS_TRY(reserve(x, e));
     x->batch = batch;

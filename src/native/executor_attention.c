@@ -5,6 +5,7 @@
  * integers either way, so the results are too. */
 #include <string.h>
 
+#include "graph/batch.h"
 #include "native/executor_internal.h"
 
 enum { SPLIT_TASKS = 4 }; /* a pass of fewer tiles than this many per thread is split by ranges */
@@ -79,14 +80,14 @@ static job job_of(const ls_native *x, int step, int tile, int head) {
     job j = {.n = n, .a = &x->kv.layer[n->layer].attn, .tile = {.n = t->n}, .slot = run->slot, .head = head, .first_range = INT64_MAX};
     int64_t last_range = 0;
     for (int i = 0; i < t->n; i++) {
-        int q = t->first + i, position;
+        int q = t->first + i;
         j.row[i] = x->order[run->begin + q / c->group];
         j.column[i] = (head * c->group + q % c->group) * n->head_dim;
-        position = x->position[j.row[i]];
-        j.tile.last[i] = position;
-        j.tile.first[i] = n->window && position >= n->window ? position - n->window + 1 : 0;
+        ls_span sees = ls_sees(x->position[j.row[i]], n->window, ls_block_of(x->batch, j.row[i]));
+        j.tile.first[i] = sees.begin;
+        j.tile.last[i] = sees.end - 1;
         if (j.tile.first[i] / LS_EXACT_KEY_RANGE < j.first_range) j.first_range = j.tile.first[i] / LS_EXACT_KEY_RANGE;
-        if (position / LS_EXACT_KEY_RANGE > last_range) last_range = position / LS_EXACT_KEY_RANGE;
+        if (j.tile.last[i] / LS_EXACT_KEY_RANGE > last_range) last_range = j.tile.last[i] / LS_EXACT_KEY_RANGE;
     }
     j.ranges = last_range - j.first_range + 1;
     return j;

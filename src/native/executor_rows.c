@@ -1,6 +1,7 @@
 /* Row-wise items and matrix products of the native executor. */
 #include <string.h>
 
+#include "graph/batch.h"
 #include "native/executor_internal.h"
 
 /* ---- Rows ------------------------------------------------------------------------------------------------------- */
@@ -21,6 +22,11 @@ int ls_native_rows_tasks(const ls_native *x, int step) {
 }
 
 static void embed_row(const ls_native *x, const ls_node *n, float *y, int row) {
+    const float *given = ls_embedding_of(x->batch, row);
+    if (given) {
+        x->ops->canon(y, given, n->cols);
+        return;
+    }
     ls_tensor_row_values(n->w[0]->tensor, n->w[0]->row_begin + x->batch->token[row], y);
     x->ops->canon(y, y, n->cols);
     if (n->scale != 1.0f) x->ops->scale(y, y, n->cols, n->scale);

@@ -93,14 +93,14 @@ static range sum_range(const setup *s, space *w, int eq, const float *k, const f
     return r;
 }
 
-/* One head. The ranges are walked twice: first for the largest exponents, then for the sums aligned to them. */
-static void head(const setup *s, space *w, float *y, const float *q, const float *k, const float *v, int64_t stride, int64_t first, int64_t last) {
+/* One head over keys [first, past). The ranges are walked twice: first for the largest exponents, then for the sums aligned to them. */
+static void head(const setup *s, space *w, float *y, const float *q, const float *k, const float *v, int64_t stride, int64_t first, int64_t past) {
     int eq = quantise(q, s->d, s->p, w->q);
     int64_t sum[512] = {0}, den = 0, m = INT64_MIN, mv = INT64_MIN;
     for (int pass = 0; pass < 2; pass++)
-        for (int64_t begin = first; begin <= last;) {
+        for (int64_t begin = first; begin < past;) {
             int64_t end = (begin / LS_EXACT_KEY_RANGE + 1) * LS_EXACT_KEY_RANGE;
-            if (end > last + 1) end = last + 1;
+            if (end > past) end = past;
             range r = sum_range(s, w, eq, k, v, stride, begin, end);
             begin = end;
             if (!pass) {
@@ -119,14 +119,13 @@ static void head(const setup *s, space *w, float *y, const float *q, const float
         y[d] = ls_canon((((float)sum[d] * (rc * 0x1p-31f)) * ls_pow2(e + 31 + 16 - s->g)) * ls_pow2((int)(mv - m) - 127 - s->p));
 }
 
-ls_code ls_exact_attention(float *y, const float *q, const float *k, const float *v, int64_t stride, int64_t position, const ls_node *n, ls_error *e) {
+ls_code ls_exact_attention(float *y, const float *q, const float *k, const float *v, int64_t stride, ls_span sees, const ls_node *n, ls_error *e) {
     space *w;
     LS_TRY(ls_calloc(&w, 1, sizeof *w, "exact attention", e));
     setup s = setup_of(n);
-    int64_t first = n->window && position >= n->window ? position - n->window + 1 : 0;
     for (int h = 0; h < n->heads; h++) {
         int64_t col = (int64_t)(h / (n->heads / n->kv_heads)) * s.d;
-        head(&s, w, y + (int64_t)h * s.d, q + (int64_t)h * s.d, k + col, v + col, stride, first, position);
+        head(&s, w, y + (int64_t)h * s.d, q + (int64_t)h * s.d, k + col, v + col, stride, sees.begin, sees.end);
     }
     ls_free(w);
     return LS_OK;

@@ -2,7 +2,7 @@
 #ifndef LS_REFERENCE_EXACT_OPS_H
 #define LS_REFERENCE_EXACT_OPS_H
 
-#include "graph/graph.h"
+#include "graph/batch.h"
 
 /* y, x: f32 [cols] in groups of |group|; w, b: [group] or [cols] (|w_len|, |b_len|), or NULL. y may be x. */
 void ls_exact_rms_norm(float *y, const float *x, int64_t cols, int64_t group, const float *w, int64_t w_len, float w_offset, float eps);
@@ -14,9 +14,9 @@ void ls_exact_rope_table(const ls_rope *r, int64_t position, int32_t *c, int32_t
 /* Turns one row x [heads * head_dim] in place by tables c, s [rot_dim / 2]. */
 void ls_exact_rope(float *x, int heads, int head_dim, const ls_rope *r, const int32_t *c, const int32_t *s);
 
-/* One query row q [heads * head_dim] at |position| over keys and values of positions 0 .. position, each a row of
+/* One query row q [heads * head_dim] over keys and values of the positions it sees (ls_sees), at least one, each a row of
  * kv_heads * head_dim f32 at k + j * stride, v + j * stride. y [heads * head_dim]. */
-ls_code ls_exact_attention(float *y, const float *q, const float *k, const float *v, int64_t stride, int64_t position, const ls_node *n, ls_error *e);
+ls_code ls_exact_attention(float *y, const float *q, const float *k, const float *v, int64_t stride, ls_span sees, const ls_node *n, ls_error *e);
 
 float ls_exact_act(float x, ls_act act);
 float ls_exact_softcap(float x, float cap);

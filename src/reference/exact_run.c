@@ -21,6 +21,11 @@ static ls_code run_embed(const ls_reference_args *a, ls_error *e) {
     (void)e;
     for (int64_t i = 0; i < a->rows; i++) {
         float *y = (float *)a->out + i * w->cols;
+        const float *given = ls_embedding_of(a->batch, i);
+        if (given) {
+            for (int64_t k = 0; k < w->cols; k++) y[k] = ls_canon(given[k]);
+            continue;
+        }
         ls_tensor_row_values(w->tensor, w->row_begin + a->batch->token[i], y);
         for (int64_t k = 0; k < w->cols; k++) {
             y[k] = ls_canon(y[k]);
@@ -75,8 +80,8 @@ static ls_code run_attention(const ls_reference_args *a, ls_error *e) {
     int64_t stride = (int64_t)n->kv_heads * n->head_dim;
     for (int64_t i = 0; i < a->rows; i++) {
         int slot = a->batch->slot[i];
-        LS_TRY(ls_exact_attention((float *)a->out + i * n->cols, (const float *)a->in[0] + i * n->cols, a->k[slot], a->v[slot], stride,
-                                  a->position[i], n, e));
+        ls_span sees = ls_sees(a->position[i], n->window, ls_block_of(a->batch, i));
+        LS_TRY(ls_exact_attention((float *)a->out + i * n->cols, (const float *)a->in[0] + i * n->cols, a->k[slot], a->v[slot], stride, sees, n, e));
     }
     return LS_OK;
 }

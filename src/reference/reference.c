@@ -141,6 +141,7 @@ static ls_code run_nodes(reference *x, const ls_batch *b, float *logits, ls_erro
 static ls_code forward(ls_executor *base, const ls_batch *b, float *logits, ls_error *e) {
     reference *x = (reference *)base;
     LS_TRY(ls_batch_check(b, x->graph->vocab, &x->options, e));
+    LS_TRY(ls_batch_check_blocks(b, base, e));
     LS_TRY(place_rows(x, b, e));
     ls_code rc = run_nodes(x, b, logits, e);
     for (size_t i = 0; i < x->graph->n_nodes; i++) drop_value(x, i, b);

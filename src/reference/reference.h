@@ -3,7 +3,7 @@
 #ifndef LS_REFERENCE_REFERENCE_H
 #define LS_REFERENCE_REFERENCE_H
 
-#include "graph/executor.h"
+#include "graph/batch.h"
 
 /* Operands of one node in one forward pass. Elements are f32 or f64 as the family defines. */
 typedef struct ls_reference_args {

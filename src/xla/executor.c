@@ -83,7 +83,7 @@ static ls_code reserve(ls_executor *base, int slot, int positions, ls_error *e) 
 
 /* ---- Pieces ----------------------------------------------------------------------------------------------------------------- */
 
-/* Few sizes, so few programs: 1, 8, 32, 128, 256. A piece may be padded when the padding fits the cache. */
+/* Few sizes, so few programs: 1, 8, 32, 128, 256. A piece may be padded when the padding fits the cache. Only a block makes longer ones. */
 int ls_xla_row_bucket(int n, int room) {
     static const int sizes[] = {1, SMALL_PIECE, 32, 128, MAX_PIECE};
     int fits = 1;
@@ -110,16 +110,41 @@ static ls_code cut(ls_xla *x, const ls_batch *b, int *longest, ls_error *e) {
     return LS_OK;
 }
 
+/* Rows of a piece longer than the largest size: whole 256s where they fit, else just the rows. */
+static int long_rows(int n, int room) {
+    int rows = (n + MAX_PIECE - 1) / MAX_PIECE * MAX_PIECE;
+    return rows <= room ? rows : n;
+}
+
+/* The piece that begins at order[at], of a slot whose rows end before order[end]. A piece ends where every block of its rows does: as
+ * late as the size allows, or at the first such place behind it. */
+static ls_xla_piece next_piece(const ls_xla *x, const ls_batch *b, int at, int end, int place) {
+    ls_xla_piece p = {.slot = b->slot[x->order[at]], .begin = at, .place = place, .entry = LS_ENTRY_EXTEND};
+    int room = x->capacity - place, most = ls_xla_row_bucket(end - at, room), past = 0;
+    for (int i = at; i < end && (i - at < most || !p.n); i++) {
+        ls_span block = ls_block_of(b, x->order[i]);
+        if (block.end > past) past = block.end;
+        if (past <= place + i - at + 1) p.n = i - at + 1;
+    }
+    for (int i = at; i < at + p.n; i++) {
+        ls_span block = ls_block_of(b, x->order[i]);
+        if (ls_embedding_of(b, x->order[i]) || block.begin < block.end) p.entry = LS_ENTRY_EXTEND_EMBEDDINGS;
+    }
+    p.rows = ls_xla_row_bucket(p.n, room);
+    if (p.rows < p.n) p.rows = long_rows(p.n, room);
+    return p;
+}
+
 static void make_pieces(ls_xla *x, const ls_batch *b) {
     x->n_pieces = 0;
     for (int at = 0; at < b->n_rows;) {
         int slot = b->slot[x->order[at]], end = at, place = x->length[slot];
         while (end < b->n_rows && b->slot[x->order[end]] == slot) end++;
         while (at < end) {
-            int rows = ls_xla_row_bucket(end - at, x->capacity - place), n = end - at < rows ? end - at : rows;
-            x->piece[x->n_pieces++] = (ls_xla_piece){slot, at, n, place, rows};
-            at += n;
-            place += n;
+            ls_xla_piece p = next_piece(x, b, at, end, place);
+            x->piece[x->n_pieces++] = p;
+            at += p.n;
+            place += p.n;
         }
     }
 }
@@ -133,18 +158,65 @@ static int wanted(const ls_batch *b, int row) {
     return -1;
 }
 
-static ls_code extend_inputs(ls_xla *x, const ls_batch *b, const ls_xla_piece *p, const int32_t *rows, int64_t n_rows, ls_buffer *in[4], ls_error *e) {
-    int32_t token[MAX_PIECE] = {0}, slot = p->slot, place = p->place;
-    for (int i = 0; i < p->n; i++) token[i] = b->token[x->order[p->begin + i]];
+int32_t *ls_xla_row_ints(ls_xla *x, int i) {
+    int32_t *v = x->row_ints + (size_t)i * (size_t)x->piece_rows;
+    memset(v, 0, (size_t)x->piece_rows * sizeof *v);
+    return v;
+}
+
+ls_code ls_xla_upload_embeddings(ls_xla *x, const ls_batch *b, const ls_xla_piece *p, ls_buffer *out[2], ls_error *e) {
+    int64_t cols = x->g->hidden;
+    ls_tensor_type t = {.dtype = LS_DT_F32, .rank = 2, .dim = {p->rows, cols}};
+    int32_t *given = ls_xla_row_ints(x, 0);
+    float *v;
+    LS_TRY(ls_calloc(&v, (size_t)(p->rows * cols), sizeof *v, "embeddings", e));
+    for (int i = 0; i < p->n; i++) {
+        const float *row = ls_embedding_of(b, x->order[p->begin + i]);
+        given[i] = row != NULL;
+        if (row) memcpy(v + i * cols, row, (size_t)cols * sizeof *v);
+    }
+    ls_code rc = x->engine->ops->upload(x->engine, &out[0], &t, v, e);
+    if (!rc) rc = ls_xla_upload_i32(x, &out[1], given, p->rows, e);
+    ls_free(v);
+    return rc;
+}
+
+ls_code ls_xla_upload_blocks(ls_xla *x, const ls_batch *b, const ls_xla_piece *p, ls_buffer *out[2], ls_error *e) {
+    int32_t *begin = ls_xla_row_ints(x, 0), *end = ls_xla_row_ints(x, 1);
+    for (int i = 0; i < p->rows; i++) {
+        ls_span own = {p->place + i, p->place + i + 1}, block = i < p->n ? ls_block_of(b, x->order[p->begin + i]) : own;
+        if (block.begin == block.end) block = own;
+        begin[i] = block.begin;
+        end[i] = block.end;
+    }
+    LS_TRY(ls_xla_upload_i32(x, &out[0], begin, p->rows, e));
+    return ls_xla_upload_i32(x, &out[1], end, p->rows, e);
+}
+
+enum { EXTEND_INPUTS = 8 };
+
+/* Tokens, slot, place and wanted rows; then embeddings and blocks. *n_in: how many. */
+static ls_code extend_inputs(ls_xla *x, const ls_batch *b, const ls_xla_piece *p, const int32_t *rows, int64_t n_rows, ls_buffer *in[EXTEND_INPUTS],
+                             size_t *n_in, ls_error *e) {
+    int32_t *token = ls_xla_row_ints(x, 0), slot = p->slot, place = p->place;
+    for (int i = 0; i < p->n; i++) {
+        int row = x->order[p->begin + i];
+        token[i] = ls_embedding_of(b, row) ? 0 : b->token[row];
+    }
+    *n_in = 4;
     LS_TRY(ls_xla_upload_i32(x, &in[0], token, p->rows, e));
     LS_TRY(ls_xla_upload_i32(x, &in[1], &slot, 0, e));
     LS_TRY(ls_xla_upload_i32(x, &in[2], &place, 0, e));
-    return ls_xla_upload_i32(x, &in[3], rows, n_rows, e);
+    LS_TRY(ls_xla_upload_i32(x, &in[3], rows, n_rows, e));
+    if (p->entry == LS_ENTRY_EXTEND) return LS_OK;
+    *n_in = EXTEND_INPUTS;
+    LS_TRY(ls_xla_upload_embeddings(x, b, p, &in[4], e));
+    return ls_xla_upload_blocks(x, b, p, &in[6], e);
 }
 
 /* Runs |m| with the caches as its last two inputs, which its second and third results replace. */
 static ls_code run_cached(ls_xla *x, const ls_xla_module *m, ls_buffer **in, size_t n, ls_buffer **out, ls_error *e) {
-    ls_buffer *all[8];
+    ls_buffer *all[EXTEND_INPUTS + 2];
     memcpy(all, in, n * sizeof *in);
     all[n] = x->k;
     all[n + 1] = x->v;
@@ -189,9 +261,9 @@ static ls_code keep_captured(ls_xla *x, const ls_xla_module *m, ls_buffer **resu
 }
 
 static ls_code run_piece(ls_xla *x, const ls_batch *b, const ls_xla_piece *p, float *logits, ls_error *e) {
-    int32_t rows[MAX_PIECE] = {0};
-    int to[MAX_PIECE], place[MAX_PIECE], n_out = 0;
-    for (int i = 0; i < MAX_PIECE; i++) to[i] = place[i] = -1;
+    int32_t *rows = ls_xla_row_ints(x, 2);
+    int *to = ls_xla_map(x, 0), *place = ls_xla_map(x, 1), n_out = 0;
+    for (int i = 0; i < x->piece_rows; i++) to[i] = place[i] = -1;
     for (int i = 0; i < p->n; i++) {
         int w = wanted(b, x->order[p->begin + i]);
         to[i] = x->order[p->begin + i];
@@ -201,16 +273,17 @@ static ls_code run_piece(ls_xla *x, const ls_batch *b, const ls_xla_piece *p, fl
     }
     int64_t out_rows = n_out <= 1 ? 1 : p->rows;
     ls_xla_module *m;
-    ls_buffer *in[4] = {0}, **out = NULL;
-    LS_TRY(ls_xla_get(x, &m, LS_ENTRY_EXTEND, -1, p->rows, out_rows, e));
+    ls_buffer *in[EXTEND_INPUTS] = {0}, **out = NULL;
+    size_t n_in = 0;
+    LS_TRY(ls_xla_get(x, &m, p->entry, -1, p->rows, out_rows, e));
     ls_code rc = ls_calloc(&out, m->n_results, sizeof(ls_buffer *), "results", e);
-    if (!rc) rc = extend_inputs(x, b, p, rows, out_rows, in, e);
-    if (!rc) rc = run_cached(x, m, in, 4, out, e);
+    if (!rc) rc = extend_inputs(x, b, p, rows, out_rows, in, &n_in, e);
+    if (!rc) rc = run_cached(x, m, in, n_in, out, e);
     if (!rc && n_out) rc = read_logits(x, out[0], out_rows, e);
     for (int i = 0; !rc && i < n_out; i++)
         memcpy(logits + (int64_t)place[i] * x->g->vocab, x->scratch + (int64_t)i * x->g->vocab, (size_t)x->g->vocab * sizeof(float));
     if (!rc && x->o.observer) rc = keep_captured(x, m, out, to, place, e);
-    ls_xla_free_buffers(x, in, 4);
+    ls_xla_free_buffers(x, in, EXTEND_INPUTS);
     if (out) ls_xla_free_buffers(x, out, m->n_results);
     ls_free(out);
     return rc;
@@ -223,7 +296,7 @@ static ls_code run_piece(ls_xla *x, const ls_batch *b, const ls_xla_piece *p, fl
 static bool is_ragged(const ls_xla *x) {
     if (x->n_pieces < 2 && x->sequences > 1) return false;
     for (int i = 0; i < x->n_pieces; i++)
-        if (x->piece[i].n != 1 || (i && x->piece[i].slot == x->piece[i - 1].slot)) return false;
+        if (x->piece[i].n != 1 || x->piece[i].entry != LS_ENTRY_EXTEND || (i && x->piece[i].slot == x->piece[i - 1].slot)) return false;
     for (int i = 0; i < x->o.max_seqs; i++)
         if (x->length[i] >= x->capacity) return false;
     return true;
@@ -296,6 +369,7 @@ static ls_code forward(ls_executor *base, const ls_batch *b, float *logits, ls_e
     ls_xla *x = (ls_xla *)(void *)base;
     int longest;
     LS_TRY(ls_batch_check(b, x->g->vocab, &x->o, e));
+    LS_TRY(ls_batch_check_blocks(b, base, e));
     LS_TRY(cut(x, b, &longest, e));
     LS_TRY(ensure(x, longest < x->o.context ? longest + 1 : longest, e));
     make_pieces(x, b);
@@ -341,7 +415,8 @@ static void destroy(ls_executor *base) {
         ops->free_buffer(x->engine, x->weight[i].buffer);
         ls_free(x->weight[i].key);
     }
-    void *const arrays[] = {x->module, x->program, x->weight, x->node_k, x->node_v, x->length, x->piece, x->order, x->scratch, x->observed, x->value};
+    void *const arrays[] = {x->module, x->program, x->weight, x->node_k, x->node_v, x->length, x->piece, x->order,
+                            x->row_ints, x->map, x->scratch, x->observed, x->value};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) ls_free(arrays[i]);
     ls_free(x);
 }
@@ -383,6 +458,9 @@ static ls_code allocate(ls_xla *x, ls_error *e) {
     LS_TRY(ls_calloc(&x->length, (size_t)x->o.max_seqs, sizeof *x->length, "slots", e));
     LS_TRY(ls_calloc(&x->piece, rows, sizeof *x->piece, "pieces", e));
     LS_TRY(ls_calloc(&x->order, rows, sizeof *x->order, "rows", e));
+    x->piece_rows = (x->o.max_rows + MAX_PIECE - 1) / MAX_PIECE * MAX_PIECE;
+    LS_TRY(ls_calloc(&x->row_ints, LS_XLA_ROW_ARRAYS * (size_t)x->piece_rows, sizeof *x->row_ints, "rows", e));
+    LS_TRY(ls_calloc(&x->map, LS_XLA_MAPS * (size_t)x->piece_rows, sizeof *x->map, "rows", e));
     LS_TRY(ls_calloc(&x->node_k, layers, sizeof(ls_buffer *), "caches", e));
     LS_TRY(ls_calloc(&x->node_v, layers, sizeof(ls_buffer *), "caches", e));
     if (!x->o.observer) return LS_OK;

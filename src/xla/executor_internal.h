@@ -29,7 +29,10 @@ typedef struct ls_xla_weight {
 /* Rows [begin, begin + n) of a batch, all of one slot, at places [place, place + n) of its cache; padded to |rows|. */
 typedef struct ls_xla_piece {
     int slot, begin, n, place, rows;
+    ls_entry entry; /* extend, or extend_embeddings when a row brings an embedding or has a block */
 } ls_xla_piece;
+
+enum { LS_XLA_ROW_ARRAYS = 4, LS_XLA_MAPS = 3 };
 
 typedef struct ls_xla {
     ls_executor base;
@@ -56,6 +59,9 @@ typedef struct ls_xla {
     ls_xla_piece *piece; /* [max_rows] of the current pass */
     int n_pieces;
     int32_t *order;     /* [max_rows] batch rows, slot by slot */
+    int piece_rows;     /* most rows of a padded piece */
+    int32_t *row_ints;  /* [LS_XLA_ROW_ARRAYS][piece_rows] inputs under construction */
+    int *map;           /* [LS_XLA_MAPS][piece_rows] which rows of the pass a piece's are */
     float *scratch;     /* rows of logits of one module */
     size_t scratch_floats;
     bool *observed;     /* [n_nodes] with an observer: the nodes it wants */
@@ -71,10 +77,18 @@ void ls_xla_free_module(ls_xla_module *m);
 ls_code ls_xla_upload_i32(ls_xla *x, ls_buffer **out, const int32_t *v, int64_t n, ls_error *e); /* n 0: a scalar */
 void ls_xla_free_buffers(ls_xla *x, ls_buffer **b, size_t n);
 
+/* Embeddings f32 [rows, hidden] of |p| and which rows have one i32 [rows]; blocks' begins and ends i32 [rows] each. */
+ls_code ls_xla_upload_embeddings(ls_xla *x, const ls_batch *b, const ls_xla_piece *p, ls_buffer *out[2], ls_error *e);
+ls_code ls_xla_upload_blocks(ls_xla *x, const ls_batch *b, const ls_xla_piece *p, ls_buffer *out[2], ls_error *e);
+
+/* The |i|-th array of row_ints, zeroed, or of map. */
+int32_t *ls_xla_row_ints(ls_xla *x, int i);
+static inline int *ls_xla_map(ls_xla *x, int i) { return x->map + (size_t)i * (size_t)x->piece_rows; }
+
 /* One pass with every node a module of its own (executor_nodes.c). */
 ls_code ls_xla_forward_nodes(ls_xla *x, const ls_batch *b, float *logits, ls_error *e);
 
-/* Rows of a module that holds |n|, no more than |room|. */
+/* Rows of a module that holds |n|, or the most that some do, no more than |room|. */
 int ls_xla_row_bucket(int n, int room);
 
 #endif

@@ -2,18 +2,19 @@
  * can replace them before they are read. */
 #include <string.h>
 
+#include "graph/batch.h"
 #include "xla/executor_internal.h"
 
-enum { MAX_PIECE = 256 };
+enum { MAX_NODE_INPUTS = LS_MAX_INPUTS + 4 };
 
 /* Rows of one node in one piece: which rows of the pass's values they are. */
 typedef struct node_rows {
-    int index[MAX_PIECE], n;
+    int *index, n;
 } node_rows;
 
-/* Batch rows of |p|, or for a node on selected rows, the places among the wanted ones. */
-static node_rows rows_of(const ls_xla *x, const ls_batch *b, const ls_xla_piece *p, bool selected) {
-    node_rows r = {.n = 0};
+/* Batch rows of |p|, or for a node on selected rows, the places among the wanted ones; in the |map|-th map of |x|. */
+static node_rows rows_of(ls_xla *x, const ls_batch *b, const ls_xla_piece *p, bool selected, int map) {
+    node_rows r = {.index = ls_xla_map(x, map)};
     for (int i = 0; i < p->n; i++) {
         int row = x->order[p->begin + i];
         if (!selected) r.index[r.n++] = row;
@@ -46,12 +47,12 @@ static ls_code read_rows(ls_xla *x, int node, const node_rows *r, int64_t padded
     return rc;
 }
 
-/* The inputs after the node's own values: tokens, positions, wanted rows, or slot, place and caches. */
+/* The inputs after the node's own values, without caches (ls_emit_node_module). */
 static ls_code extra_inputs(ls_xla *x, const ls_batch *b, const ls_xla_piece *p, const ls_node *n, int64_t out_rows, ls_buffer **in, size_t *n_in,
                             ls_error *e) {
-    int32_t v[MAX_PIECE] = {0}, slot = p->slot, place = p->place;
+    int32_t *v = ls_xla_row_ints(x, 2), slot = p->slot, place = p->place;
     if (n->op == LS_OP_EMBED)
-        for (int i = 0; i < p->n; i++) v[i] = b->token[x->order[p->begin + i]];
+        for (int i = 0; i < p->n; i++) v[i] = ls_embedding_of(b, x->order[p->begin + i]) ? 0 : b->token[x->order[p->begin + i]];
     else if (n->op == LS_OP_ROPE)
         for (int i = 0; i < p->n; i++) v[i] = p->place + i;
     else if (n->op == LS_OP_SELECT_ROWS) {
@@ -61,10 +62,18 @@ static ls_code extra_inputs(ls_xla *x, const ls_batch *b, const ls_xla_piece *p,
                 if (b->out_row[j] == x->order[p->begin + i]) v[at++] = i;
         return ls_xla_upload_i32(x, &in[(*n_in)++], v, out_rows, e);
     }
-    if (n->op == LS_OP_EMBED || n->op == LS_OP_ROPE) return ls_xla_upload_i32(x, &in[(*n_in)++], v, p->rows, e);
+    bool given = p->entry == LS_ENTRY_EXTEND_EMBEDDINGS;
+    if (n->op == LS_OP_EMBED || n->op == LS_OP_ROPE) LS_TRY(ls_xla_upload_i32(x, &in[(*n_in)++], v, p->rows, e));
+    if (n->op == LS_OP_EMBED && given) {
+        *n_in += 2;
+        return ls_xla_upload_embeddings(x, b, p, in + *n_in - 2, e);
+    }
     if (n->op != LS_OP_ATTENTION) return LS_OK;
     LS_TRY(ls_xla_upload_i32(x, &in[(*n_in)++], &slot, 0, e));
-    return ls_xla_upload_i32(x, &in[(*n_in)++], &place, 0, e);
+    LS_TRY(ls_xla_upload_i32(x, &in[(*n_in)++], &place, 0, e));
+    if (!given) return LS_OK;
+    *n_in += 2;
+    return ls_xla_upload_blocks(x, b, p, in + *n_in - 2, e);
 }
 
 static ls_code own_inputs(ls_xla *x, const ls_batch *b, const ls_xla_piece *p, const ls_node *n, int64_t out_rows, ls_buffer **in, size_t *n_in, ls_error *e) {
@@ -73,7 +82,7 @@ static ls_code own_inputs(ls_xla *x, const ls_batch *b, const ls_xla_piece *p, c
         for (int j = 0; j < i; j++) again |= n->in[j] == n->in[i];
         if (again) continue;
         bool selected = x->g->nodes[n->in[i]].selected;
-        node_rows r = rows_of(x, b, p, selected);
+        node_rows r = rows_of(x, b, p, selected, 2);
         LS_TRY(upload_rows(x, n->in[i], &r, selected ? out_rows : p->rows, &in[*n_in], e));
         (*n_in)++;
     }
@@ -83,7 +92,7 @@ static ls_code own_inputs(ls_xla *x, const ls_batch *b, const ls_xla_piece *p, c
 /* The layer's caches go in and their successors come out. */
 static ls_code run_node(ls_xla *x, const ls_xla_module *m, const ls_node *n, ls_buffer **in, size_t n_in, ls_buffer *out[3], ls_error *e) {
     if (n->op != LS_OP_ATTENTION) return ls_xla_run(x, m, in, n_in, out, e);
-    ls_buffer **k = &x->node_k[n->layer], **v = &x->node_v[n->layer], *all[8];
+    ls_buffer **k = &x->node_k[n->layer], **v = &x->node_v[n->layer], *all[MAX_NODE_INPUTS + 2];
     memcpy(all, in, n_in * sizeof *in);
     all[n_in] = *k;
     all[n_in + 1] = *v;
@@ -98,17 +107,18 @@ static ls_code run_node(ls_xla *x, const ls_xla_module *m, const ls_node *n, ls_
 
 static ls_code run_piece(ls_xla *x, const ls_batch *b, const ls_xla_piece *p, int node, ls_error *e) {
     const ls_node *n = &x->g->nodes[node];
-    node_rows mine = rows_of(x, b, p, n->selected), wanted = rows_of(x, b, p, true);
+    node_rows mine = rows_of(x, b, p, n->selected, 0), wanted = rows_of(x, b, p, true, 1);
     if (!mine.n) return LS_OK;
     int64_t out_rows = wanted.n <= 1 ? 1 : p->rows;
     ls_xla_module *m;
-    ls_buffer *in[6] = {0}, *out[3] = {0};
+    ls_buffer *in[MAX_NODE_INPUTS] = {0}, *out[3] = {0};
     size_t n_in = 0;
-    LS_TRY(ls_xla_get(x, &m, LS_ENTRY_EXTEND, node, p->rows, out_rows, e));
+    ls_entry entry = n->op == LS_OP_EMBED || n->op == LS_OP_ATTENTION ? p->entry : LS_ENTRY_EXTEND;
+    LS_TRY(ls_xla_get(x, &m, entry, node, p->rows, out_rows, e));
     ls_code rc = own_inputs(x, b, p, n, out_rows, in, &n_in, e);
     if (!rc) rc = run_node(x, m, n, in, n_in, out, e);
     if (!rc) rc = read_rows(x, node, &mine, n->selected ? out_rows : p->rows, out[0], e);
-    ls_xla_free_buffers(x, in, 6);
+    ls_xla_free_buffers(x, in, MAX_NODE_INPUTS);
     ls_xla_free_buffers(x, out, 3);
     return rc;
 }

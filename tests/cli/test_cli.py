@@ -84,7 +84,7 @@ class CommandTest(unittest.TestCase):
 
     def test_emit_options_that_do_not_apply(self):
         for args, part in ((["decode", "--tokens", "8"], "--tokens is for prefill"), (["decode_ragged", "--tokens", "8"], "--tokens is for prefill"),
-                           (["prefill", "--batch", "4"], "--batch is for decode_ragged and extend"), (["decode", "--batch", "4"], "--batch is for"),
+                           (["prefill", "--batch", "4"], "--batch is for decode_ragged and extends"), (["decode", "--batch", "4"], "--batch is for"),
                            (["decode", "--contract", "float", "--carrier", "i8"], "--carrier is for exact contracts"),
                            (["decode", "-o", ""], "-o is empty"), (["extend", "--tokens", "257"], "raise the capacity")):
             self.check(run("emit", LLAMA, "--entry", *args), 1 if "257" in args else 2, part)

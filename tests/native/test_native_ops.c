@@ -276,6 +276,14 @@ static void run_tile(const ls_ops *ops, const ls_attn *a, ls_attn_tile *t, uint8
     unguard(space, sizeof *space);
 }
 
+/* What a query at a random or the last position sees; every other query is within a random block. */
+static ls_span random_sees(const attention_case *c, int i) {
+    int32_t keys = (int32_t)c->keys, position = i % 2 ? (int32_t)(next() % (uint32_t)keys) : keys - 1;
+    ls_span block = {0, 0};
+    if (next() % 2) block = (ls_span){(int32_t)(next() % (uint32_t)(position + 1)), position + 1 + (int32_t)(next() % (uint32_t)(keys - position))};
+    return ls_sees(position, c->window, block);
+}
+
 static void attention_of(const ls_ops *ops, ls_contract contract, attention_case c) {
     ls_error e = {0};
     ls_node n = {.op = LS_OP_ATTENTION, .contract = contract, .heads = 1, .kv_heads = 1, .head_dim = c.d, .window = c.window,
@@ -284,17 +292,19 @@ static void attention_of(const ls_ops *ops, ls_contract contract, attention_case
     int64_t size = c.keys * c.d;
     float *k = values(size, c.kind), *v = values(size, c.kind), *q = values((int64_t)c.heads * c.d, c.kind), y[LS_ATTN_TILE * 512], want[512];
     uint8_t **block = fill_blocks(ops, &a, k, v, c.keys);
+    ls_span sees[LS_ATTN_TILE];
     ls_attn_tile t = {.n = c.heads, .q = guarded((size_t)(c.heads * a.dp) * sizeof *t.q)};
     for (int i = 0; i < c.heads; i++) {
         int32_t m[512];
         int exponent = ops->quantise(m, q + (int64_t)i * c.d, c.d, a.p);
         ls_attn_put_query(&a, &t, i, m, exponent);
-        t.last[i] = i % 2 ? (int64_t)(next() % (uint32_t)c.keys) : c.keys - 1;
-        t.first[i] = c.window && t.last[i] >= c.window ? t.last[i] - c.window + 1 : 0;
+        sees[i] = random_sees(&c, i);
+        t.first[i] = sees[i].begin;
+        t.last[i] = sees[i].end - 1;
     }
     run_tile(ops, &a, &t, block, c.keys, y);
     for (int i = 0; i < c.heads; i++) {
-        assert_ok(ls_exact_attention(want, q + (int64_t)i * c.d, k, v, c.d, t.last[i], &n, &e));
+        assert_ok(ls_exact_attention(want, q + (int64_t)i * c.d, k, v, c.d, sees[i], &n, &e));
         check(ops, contract == LS_CONTRACT_EXACT24 ? "attention exact24" : "attention exact16", y + i * c.d, want, c.d);
     }
     for (int64_t b = 0; b < (c.keys + LS_KV_BLOCK - 1) / LS_KV_BLOCK; b++) unguard(block[b], ls_kv_layout_of(&a).bytes);
@@ -336,7 +346,7 @@ static void attention_bound(const ls_ops *ops, ls_contract contract, int d, floa
     int exponent = ops->quantise(mantissa, q, d, a.p);
     ls_attn_put_query(&a, &t, 0, mantissa, exponent);
     run_tile(ops, &a, &t, block, KEYS, y);
-    assert_ok(ls_exact_attention(want, q, k, v, d, KEYS - 1, &n, &e));
+    assert_ok(ls_exact_attention(want, q, k, v, d, (ls_span){0, KEYS}, &n, &e));
     check(ops, "attention at its bounds", y, want, d);
     for (int b = 0; b < KEYS / LS_KV_BLOCK; b++) unguard(block[b], ls_kv_layout_of(&a).bytes);
     free(block);

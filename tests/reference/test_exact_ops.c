@@ -165,7 +165,7 @@ static void attention_is_accurate(void **state) {
         fill(q, D, 1);
         fill(k, N * D, 1);
         fill(v, N * D, 2);
-        assert_ok(ls_exact_attention(y, q, k, v, D, N - 1, &n, &e));
+        assert_ok(ls_exact_attention(y, q, k, v, D, ls_sees(N - 1, n.window, (ls_span){0, 0}), &n, &e));
         double p[N], den = 0, best = -1e300;
         int first = n.window ? N - n.window : 0;
         for (int j = first; j < N; j++) {
@@ -193,7 +193,7 @@ static void attention_of_one_key_returns_its_value(void **state) {
     fill(k, 8, 3);
     fill(v, 8, 0);
     ls_node n = {.contract = LS_CONTRACT_EXACT24, .heads = 1, .kv_heads = 1, .head_dim = 8, .scale = 1};
-    assert_ok(ls_exact_attention(y, q, k, v, 8, 0, &n, &e));
+    assert_ok(ls_exact_attention(y, q, k, v, 8, ls_sees(0, n.window, (ls_span){0, 0}), &n, &e));
     for (int d = 0; d < 8; d++) assert_true(fabsf(y[d] - v[d]) < 1e-6f);
 }
 
@@ -283,7 +283,7 @@ static void hash_matrix_ops(ls_sha256 *h, ls_error *e) {
             fill(v, 300 * 32, spread);
             fill(q, 32, spread);
             ls_node n = {.contract = contract, .heads = 2, .kv_heads = 2, .head_dim = 16, .scale = 0.25f, .limit = spread == 8 ? 50.0f : 0.0f};
-            assert_int_equal(ls_exact_attention(y, q, k, v, 32, 299, &n, e), LS_OK);
+            assert_int_equal(ls_exact_attention(y, q, k, v, 32, ls_sees(299, n.window, (ls_span){0, 0}), &n, e), LS_OK);
             hash_floats(h, y, 32);
             fill(w, 8 * 130, spread);
             fill(x, 2 * 130, spread);

@@ -150,7 +150,7 @@ static int occurrences(const char *text, const char *part) {
 }
 
 static void check_arguments(const fixture *f, const ls_emit_module *m, const ls_emit_options *o) {
-    static const size_t inputs[LS_ENTRY_COUNT] = {3, 4, 5, 5, 6};
+    static const size_t inputs[LS_ENTRY_COUNT] = {3, 4, 5, 5, 6, 10};
     char part[80];
     (void)f;
     assert_int_equal(m->n_inputs, inputs[o->entry]);

@@ -27,6 +27,7 @@ static const shape shapes[] = {
     {"prefill", LS_ENTRY_PREFILL, ROWS},   {"decode", LS_ENTRY_DECODE, 1},
     {"extend", LS_ENTRY_EXTEND, ROWS},     {"prefill_embeddings", LS_ENTRY_PREFILL_EMBEDDINGS, ROWS},
     {"decode_ragged4", LS_ENTRY_DECODE_RAGGED, 4}, {"decode_ragged8", LS_ENTRY_DECODE_RAGGED, 8},
+    {"extend_embeddings", LS_ENTRY_EXTEND_EMBEDDINGS, ROWS},
 };
 
 /* The ways to lower a contract; |shapes| of them are kept, from the list's beginning. */
@@ -38,9 +39,9 @@ typedef struct variant {
 } variant;
 
 static const variant variants[] = {
-    {"exact16", LS_CONTRACT_EXACT16, {.carrier = LS_CARRIER_F32}, 6},
-    {"exact24", LS_CONTRACT_EXACT24, {.carrier = LS_CARRIER_F32}, 6},
-    {"float", LS_CONTRACT_FLOAT, {.precision = LS_PRECISION_F32}, 6},
+    {"exact16", LS_CONTRACT_EXACT16, {.carrier = LS_CARRIER_F32}, 7},
+    {"exact24", LS_CONTRACT_EXACT24, {.carrier = LS_CARRIER_F32}, 7},
+    {"float", LS_CONTRACT_FLOAT, {.precision = LS_PRECISION_F32}, 7},
     {"exact16-f64", LS_CONTRACT_EXACT16, {.carrier = LS_CARRIER_F64}, 2},
     {"exact16-i8", LS_CONTRACT_EXACT16, {.carrier = LS_CARRIER_I8}, 2},
     {"exact24-f64", LS_CONTRACT_EXACT24, {.carrier = LS_CARRIER_F64}, 2},

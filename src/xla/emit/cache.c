@@ -13,10 +13,22 @@ static ls_val ordered(ls_lower *l, ls_val key, ls_val place) {
     return LS_RESHAPE(m, seen, 1, l->rows, l->keys);
 }
 
+/* Keys from the window's or the block's first to the row's own or the block's last, whichever is further. */
+static ls_val in_block(ls_lower *l, int window, ls_val key, ls_val place) {
+    ls_mlir *m = &l->m;
+    ls_val past = ls_m_binary(m, "maximum", ls_m_with_int(m, "add", place, 1), LS_BROADCAST(m, l->end, key.t, 1));
+    ls_val v = ls_m_compare(m, "LT", key, past);
+    if (!window) return v;
+    ls_val first = ls_m_binary(m, "minimum", ls_m_with_int(m, "subtract", place, window - 1), LS_BROADCAST(m, l->begin, key.t, 1));
+    return ls_m_binary(m, "and", v, ls_m_compare(m, "GE", key, first));
+}
+
 static ls_val visibility(ls_lower *l, int window) {
     ls_mlir *m = &l->m;
     ls_tensor_type t = LS_TYPE(LS_DT_I32, l->sequences, l->rows, l->keys);
-    ls_val key = ls_m_iota(m, t, 2), place = LS_BROADCAST(m, l->index, t, 0, 1), v = ordered(l, key, place);
+    ls_val key = ls_m_iota(m, t, 2), place = LS_BROADCAST(m, l->index, t, 0, 1);
+    if (l->begin.kind) return in_block(l, window, key, place);
+    ls_val v = ordered(l, key, place);
     if (!window) return v;
     return ls_m_binary(m, "and", v, ls_m_compare(m, "LT", ls_m_binary(m, "subtract", place, key), ls_m_int(m, t, window)));
 }

@@ -17,10 +17,22 @@
  *   decode              token i32, pos i32, cache_len i32, kcache, vcache                     the same
  *   decode_ragged       token i32[B], pos i32[B], cache_len i32[B], kcache, vcache [B, ...]   logits f32[B,V] (tokens i32[B])
  *   extend              tokens i32[S], slot i32, cache_len i32, rows i32[R], caches [B, ...]  logits f32[R,V]
+ *   extend_embeddings   tokens i32[S], slot i32, cache_len i32, rows i32[R],                  the same
+ *                       embeddings f32[S,H], given i32[S], begin i32[S], end i32[S], caches
  *
  * prefill begins with empty caches and gives them as results. extend appends S rows at cache_len to the sequence |slot|.
- * bias holds 0 (visible) or -1e30, and adds to the causal order's place: rows see what it says. */
-typedef enum ls_entry { LS_ENTRY_PREFILL, LS_ENTRY_PREFILL_EMBEDDINGS, LS_ENTRY_DECODE, LS_ENTRY_DECODE_RAGGED, LS_ENTRY_EXTEND, LS_ENTRY_COUNT } ls_entry;
+ * bias holds 0 (visible) or -1e30, and adds to the causal order's place: rows see what it says, within the
+ * layer's window. extend_embeddings takes the embedding of rows whose |given| is not 0, and each row also sees the places [begin, end)
+ * of its block, in every layer; a row without a block has begin = its place, end = begin + 1. */
+typedef enum ls_entry {
+    LS_ENTRY_PREFILL,
+    LS_ENTRY_PREFILL_EMBEDDINGS,
+    LS_ENTRY_DECODE,
+    LS_ENTRY_DECODE_RAGGED,
+    LS_ENTRY_EXTEND,
+    LS_ENTRY_EXTEND_EMBEDDINGS,
+    LS_ENTRY_COUNT
+} ls_entry;
 const char *ls_entry_name(ls_entry e);
 ls_code ls_entry_parse(const char *name, ls_entry *out, ls_error *e);
 
@@ -39,9 +51,9 @@ typedef struct ls_emit_options {
     ls_entry entry;
     int64_t rows;      /* S; B for decode_ragged */
     int64_t capacity;  /* C */
-    int64_t sequences; /* B of extend */
-    int64_t out_rows;  /* R of extend */
-    bool argmax;       /* the token of the largest logit (lowest index among equals) in place of the logits; not for extend */
+    int64_t sequences; /* B of both extends */
+    int64_t out_rows;  /* R of both extends */
+    bool argmax;       /* the token of the largest logit (lowest index among equals) in place of the logits; not for extends */
     ls_carrier carrier;
     ls_precision precision; /* float contract: operands of products are narrowed to this, sums stay f32 */
     bool packed;            /* float contract: linear weights stay packed and are unpacked in the graph (ls_emit_check_packed) */
@@ -93,9 +105,10 @@ ls_code ls_emit_check_packed(const ls_graph *g, ls_error *e);
  * those of ls_emit_check_packed. */
 ls_code ls_emit_entry(ls_emit_module *out, const ls_graph *g, const ls_emit_options *o, ls_error *e);
 
-/* One node alone, for the rows of one sequence (|o->entry| is LS_ENTRY_EXTEND). Inputs: the node's distinct inputs f32 [rows, cols];
- * then for an embedding tokens i32[S], for a rotation positions i32[S], for a selection rows i32[R], for attention slot i32,
- * cache_len i32 and the layer's caches f32 [B, 1, C, kv_heads, head_dim], donated. Results: its output, then the caches. */
+/* One node alone, for the rows of one sequence (|o->entry| is one of the extends). Inputs: the node's distinct inputs f32 [rows, cols];
+ * then for an embedding tokens i32[S] (embeddings and given), for a rotation positions i32[S], for a selection rows i32[R], for
+ * attention slot i32, cache_len i32 (begin, end) and the layer's caches f32 [B, 1, C, kv_heads, head_dim], donated; what is in
+ * brackets with extend_embeddings only. Results: its output, then the caches. */
 ls_code ls_emit_node_module(ls_emit_module *out, const ls_graph *g, int node, const ls_emit_options *o, ls_error *e);
 void ls_emit_module_deinit(ls_emit_module *m);
 

@@ -20,8 +20,10 @@ typedef struct ls_lower {
     int64_t keys;         /* keys each row attends over, a multiple of LS_EXACT_KEY_RANGE */
     ls_val token, position; /* i32 [Bq * T] */
     ls_val embeddings;      /* f32 [Bq * T, H] in place of tokens; kind 0: none */
+    ls_val given;           /* i32 [T]: rows whose embedding is not 0 here take it; kind 0: all, where there are embeddings */
     ls_val index;           /* i32 [Bq, T]: place of each row in its cache */
     ls_val bias;            /* f32 [T, T] additive mask; kind 0: causal */
+    ls_val begin, end;      /* i32 [T] block of each row; kind 0: no blocks */
     ls_val out_row;         /* i32 [R] */
     ls_val kcache, vcache;  /* f32 [B, L, C, kv, d]; kind 0: the pass begins with empty caches */
     ls_val slot;            /* i32: the sequence of an extend */

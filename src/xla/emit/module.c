@@ -9,7 +9,7 @@
 
 /* ---- Names -------------------------------------------------------------------------------------------------------------- */
 
-static const char *const entry_names[LS_ENTRY_COUNT] = {"prefill", "prefill_embeddings", "decode", "decode_ragged", "extend"};
+static const char *const entry_names[LS_ENTRY_COUNT] = {"prefill", "prefill_embeddings", "decode", "decode_ragged", "extend", "extend_embeddings"};
 static const char *const precision_names[] = {"f32", "f16", "bf16"};
 
 const char *ls_entry_name(ls_entry e) { return (unsigned)e < LS_ENTRY_COUNT ? entry_names[e] : "unknown"; }
@@ -23,7 +23,7 @@ ls_code ls_entry_parse(const char *name, ls_entry *out, ls_error *e) {
         }
     if (!strcmp(name, "prefill_embeddings_deepstack") || !strcmp(name, "prefill_embeddings_ple"))
         LS_FAIL(e, LS_UNIMPLEMENTED, "entry \"%s\" is reserved: its arguments are fixed (docs/xla.md), but no family here needs it", name);
-    LS_FAIL(e, LS_INVALID_ARGUMENT, "entry \"%.80s\" is unknown; use prefill, prefill_embeddings, decode, decode_ragged or extend", name);
+    LS_FAIL(e, LS_INVALID_ARGUMENT, "entry \"%.80s\" is unknown; use prefill, prefill_embeddings, decode, decode_ragged, extend or extend_embeddings", name);
 }
 
 ls_code ls_precision_parse(const char *name, ls_precision *out, ls_error *e) {
@@ -175,6 +175,8 @@ static ls_code keep_result_types(ls_emit_module *o, const results *r, ls_error *
 
 /* ---- Inputs of each entry ------------------------------------------------------------------------------------------------------ */
 
+static bool is_extend(ls_entry e) { return e == LS_ENTRY_EXTEND || e == LS_ENTRY_EXTEND_EMBEDDINGS; }
+
 static ls_tensor_type int_scalar(void) { return (ls_tensor_type){.dtype = LS_DT_I32}; }
 
 /* The attention nodes' common cache shape; UNIMPLEMENTED when layers differ. */
@@ -232,6 +234,16 @@ static void decode_inputs(ls_lower *l, int64_t kv, int64_t d) {
     l->vcache = LS_RESHAPE(m, input(l, cache), b, layers, o->capacity, kv, d);
 }
 
+static void embedding_inputs(ls_lower *l) {
+    l->embeddings = input(l, LS_TYPE(LS_DT_F32, l->rows, l->g->hidden));
+    l->given = input(l, LS_TYPE(LS_DT_I32, l->rows));
+}
+
+static void block_inputs(ls_lower *l) {
+    l->begin = input(l, LS_TYPE(LS_DT_I32, l->rows));
+    l->end = input(l, LS_TYPE(LS_DT_I32, l->rows));
+}
+
 static void extend_inputs(ls_lower *l, int64_t kv, int64_t d) {
     const ls_emit_options *o = l->o;
     ls_mlir *m = &l->m;
@@ -243,6 +255,10 @@ static void extend_inputs(ls_lower *l, int64_t kv, int64_t d) {
     l->index = places(l, LS_RESHAPE(m, input(l, int_scalar()), 1));
     l->position = LS_RESHAPE(m, l->index, o->rows);
     l->out_row = input(l, LS_TYPE(LS_DT_I32, o->out_rows));
+    if (o->entry == LS_ENTRY_EXTEND_EMBEDDINGS) {
+        embedding_inputs(l);
+        block_inputs(l);
+    }
     ls_tensor_type cache = LS_TYPE(LS_DT_F32, o->sequences, l->g->n_caches, o->capacity, kv, d);
     l->kcache = input(l, cache);
     l->vcache = input(l, cache);
@@ -264,7 +280,7 @@ static ls_val logits_result(ls_lower *l) {
     ls_val y = l->value[l->g->n_nodes - 1];
     ls_entry e = l->o->entry;
     if (l->o->argmax) y = argmax(l, y);
-    if (e == LS_ENTRY_DECODE_RAGGED || e == LS_ENTRY_EXTEND) return y;
+    if (e == LS_ENTRY_DECODE_RAGGED || is_extend(e)) return y;
     return ls_m_reshape(&l->m, y, y.t.rank - 1, y.t.dim + 1); /* the one row */
 }
 
@@ -301,7 +317,7 @@ static ls_code check_options(const ls_graph *g, const ls_emit_options *o, ls_err
         LS_FAIL(e, LS_INVALID_ARGUMENT, "%lld rows; allowed are 1 to %d", (long long)o->rows, LS_MAX_CHUNK);
     if (o->entry != LS_ENTRY_DECODE && o->entry != LS_ENTRY_DECODE_RAGGED && o->rows > o->capacity)
         LS_FAIL(e, LS_INVALID_ARGUMENT, "%lld rows do not fit a capacity of %lld positions; raise the capacity", (long long)o->rows, (long long)o->capacity);
-    if (o->entry == LS_ENTRY_EXTEND && (o->sequences < 1 || o->sequences > LS_MAX_SLOTS || o->out_rows < 1 || o->out_rows > o->rows || o->argmax))
+    if (is_extend(o->entry) && (o->sequences < 1 || o->sequences > LS_MAX_SLOTS || o->out_rows < 1 || o->out_rows > o->rows || o->argmax))
         LS_FAIL(e, LS_INVALID_ARGUMENT, "extend of %lld sequences with %lld rows of logits; allowed are 1 to %d sequences, 1 to %lld rows, no argmax",
                 (long long)o->sequences,
                 (long long)o->out_rows, LS_MAX_SLOTS, (long long)o->rows);
@@ -344,7 +360,7 @@ static ls_code emit(ls_lower *l, ls_error *e) {
     LS_TRY(cache_shape(l->g, &kv, &d, e));
     l->m.named = true;
     l->m.loc = "inputs";
-    if (l->o->entry == LS_ENTRY_EXTEND) extend_inputs(l, kv, d);
+    if (is_extend(l->o->entry)) extend_inputs(l, kv, d);
     else if (l->o->entry == LS_ENTRY_DECODE || l->o->entry == LS_ENTRY_DECODE_RAGGED) decode_inputs(l, kv, d);
     else prefill_inputs(l);
     for (size_t i = 0; i < l->g->n_nodes && !l->m.rc; i++) ls_lower_node(l, (int)i);
@@ -375,12 +391,15 @@ static void node_inputs(ls_lower *l, const ls_node *n) {
     l->keys = o->capacity;
     for (int i = 0; i < n->n_in; i++)
         if (!l->value[n->in[i]].kind) l->value[n->in[i]] = input(l, LS_TYPE(LS_DT_F32, rows_of(l->g, n->in[i], o), l->g->nodes[n->in[i]].cols));
+    bool given = o->entry == LS_ENTRY_EXTEND_EMBEDDINGS;
     if (n->op == LS_OP_EMBED) l->token = input(l, LS_TYPE(LS_DT_I32, o->rows));
+    if (n->op == LS_OP_EMBED && given) embedding_inputs(l);
     if (n->op == LS_OP_ROPE) l->position = input(l, LS_TYPE(LS_DT_I32, o->rows));
     if (n->op == LS_OP_SELECT_ROWS) l->out_row = input(l, LS_TYPE(LS_DT_I32, o->out_rows));
     if (n->op != LS_OP_ATTENTION) return;
     l->slot = input(l, int_scalar());
     l->index = places(l, LS_RESHAPE(m, input(l, int_scalar()), 1));
+    if (given) block_inputs(l);
     ls_tensor_type cache = LS_TYPE(LS_DT_F32, o->sequences, 1, o->capacity, n->kv_heads, n->head_dim);
     l->kcache = input(l, cache);
     l->vcache = input(l, cache);

@@ -8,12 +8,15 @@ static ls_val finished(ls_lower *l, const ls_node *n, ls_val y) { return exact(n
 static ls_val lower_embed(ls_lower *l, const ls_node *n) {
     ls_mlir *m = &l->m;
     const ls_param *w = n->w[0];
-    if (l->embeddings.kind) return finished(l, n, l->embeddings); /* from outside: made canonical here */
+    if (l->embeddings.kind && !l->given.kind) return finished(l, n, l->embeddings); /* from outside: made canonical here */
     ls_val table = ls_lower_weight(l, (ls_emit_weight){.name = w->name, .role = LS_W_ROWS, .type = LS_TYPE(LS_DT_F32, w->rows, w->cols),
                                                        .contract = n->contract,
                                                        .param = w, .n_params = 1});
     ls_val y = ls_m_gather_rows(m, table, l->token);
-    return n->scale == 1 ? y : finished(l, n, ls_m_with_f32(m, "multiply", y, n->scale));
+    if (n->scale != 1) y = finished(l, n, ls_m_with_f32(m, "multiply", y, n->scale));
+    if (!l->given.kind) return y;
+    ls_val given = ls_m_compare(m, "NE", l->given, ls_m_int(m, l->given.t, 0)), outside = finished(l, n, l->embeddings);
+    return ls_m_select(m, LS_BROADCAST(m, given, LS_TYPE(LS_DT_I1, y.t.dim[0], y.t.dim[1]), 0), outside, y);
 }
 
 static ls_val lower_attention(ls_lower *l, const ls_node *n, ls_val q, ls_val k, ls_val v) {
