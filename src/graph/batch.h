@@ -4,8 +4,9 @@
 
 #include "graph/executor.h"
 
-/* Sizes, ascending output rows, tokens within |vocab|, slots within o->max_seqs. INVALID_ARGUMENT naming row, value, range. */
-ls_code ls_batch_check(const ls_batch *b, int64_t vocab, const ls_executor_options *o, ls_error *e);
+/* Sizes, ascending output rows, tokens within the vocabulary or rows of finite numbers, whole images, slots within o->max_seqs.
+ * INVALID_ARGUMENT naming row, value, range. */
+ls_code ls_batch_check(const ls_batch *b, const ls_graph *g, const ls_executor_options *o, ls_error *e);
 
 /* Each row's block of |b|, which passed ls_batch_check, against the lengths of |x|: it holds the row's position and ends with or before
  * the last row of its slot. OUT_OF_RANGE naming row, block and position. */
@@ -24,7 +25,12 @@ static inline ls_span ls_sees(int32_t position, int window, ls_span block) {
     return (ls_span){block.begin < s.begin ? block.begin : s.begin, block.end > s.end ? block.end : s.end};
 }
 
-/* o->max_seqs, o->context and o->max_rows within the limits of lockstep.h. */
-ls_code ls_executor_options_check(const ls_executor_options *o, ls_error *e);
+/* Keys that row |row| of |b|, at |position|, sees in attention |n|; its sequence has |length| positions, those of the pass included. */
+static inline ls_span ls_row_sees(const ls_node *n, const ls_batch *b, int64_t row, int32_t position, int32_t length) {
+    return n->bidirectional ? (ls_span){0, length} : ls_sees(position, n->window, ls_block_of(b, row));
+}
+
+/* o->max_seqs, o->context and o->max_rows within the limits of lockstep.h, and what the nodes of |g| allow. */
+ls_code ls_executor_options_check(const ls_executor_options *o, const ls_graph *g, ls_error *e);
 
 #endif

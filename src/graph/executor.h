@@ -19,9 +19,11 @@ typedef struct ls_batch {
     const int32_t *token;    /* [T], each in [0, vocab); not read where the row has an embedding */
     const int32_t *slot;     /* [T] */
     int n_out;               /* R, 0 .. T */
-    const int32_t *out_row;  /* [R] ascending row indices whose logits are wanted */
+    const int32_t *out_row;  /* [R] ascending row indices whose logits are wanted; not read by a graph that pools */
     /* [T], or NULL where no row has one. An entry: finite values f32 [hidden] that the embedding node gives for this row (made
-     * canonical under an exact contract, not scaled); NULL: the token's own. */
+     * canonical under an exact contract, not scaled); NULL: the token's own. A graph that begins with LS_OP_INPUT takes all its rows
+     * f32 [input_cols] from here; when it pools, they come in images of image_rows, each in an empty slot of its own, and R is
+     * image_out for each. */
     const float *const *embedding;
     /* [T], or NULL where no row has one. The image block of this row: positions that see each other whatever the order and the
      * window. Holds the row's own position and ends within the pass; begin == end: none. A row at position p then sees the keys of

@@ -1,4 +1,4 @@
-/* The graph: creation, shape-checked construction of nodes, parameters. Canonical text is in serialize.c. */
+/* The graph: creation and shape-checked construction of nodes. Parameters are in param.c, canonical text in serialize.c. */
 #include "graph/graph.h"
 
 #include <math.h>
@@ -30,10 +30,12 @@ void ls_graph_destroy(ls_graph *g) {
 
 static const char *const op_names[LS_OP_COUNT] = {
     "embed", "linear", "rms_norm", "layer_norm", "rope", "attention", "activation", "glu",
-    "mul", "add", "scale", "clamp", "softcap", "slice", "moe", "select_rows"};
+    "mul", "add", "scale", "clamp", "softcap", "slice", "moe", "select_rows", "input", "add_position", "avg_pool"};
+static const char *const layout_names[] = {"rows", "flat", "transposed", "channels_last"};
 static const char *const act_names[LS_ACT_COUNT] = {"silu", "gelu", "gelu_tanh", "gelu_quick", "relu", "sigmoid"};
 
 const char *ls_op_name(ls_op op) { return (unsigned)op < LS_OP_COUNT ? op_names[op] : "unknown"; }
+const char *ls_layout_name(ls_layout l) { return (unsigned)l <= LS_LAYOUT_CHANNELS_LAST ? layout_names[l] : "unknown"; }
 const char *ls_act_name(ls_act a) { return (unsigned)a < LS_ACT_COUNT ? act_names[a] : "unknown"; }
 
 /* ---- Shape checks --------------------------------------------------------------------------------------------- */
@@ -134,6 +136,12 @@ ls_code ls_add_rope(ls_graph *g, int *out, int x, int heads, int head_dim, int r
                                   .head_dim = head_dim, .rope = rope}, name, e);
 }
 
+static const ls_node *first_attention(const ls_graph *g) {
+    for (size_t i = 0; i < g->n_nodes; i++)
+        if (g->nodes[i].op == LS_OP_ATTENTION) return &g->nodes[i];
+    return NULL;
+}
+
 ls_code ls_add_attention(ls_graph *g, int *out, int q, int k, int v, const ls_attention_spec *s, const char *name, ls_error *e) {
     if (s->heads < 1 || s->kv_heads < 1 || s->heads % s->kv_heads || s->head_dim < 1 || s->head_dim > 512 || s->window < 0)
         LS_FAIL(e, LS_INVALID_ARGUMENT, "node \"%s\": %d heads over %d key heads of %d columns (1 to 512), window %d", name, s->heads,
@@ -145,9 +153,17 @@ ls_code ls_add_attention(ls_graph *g, int *out, int q, int k, int v, const ls_at
     if (s->softcap != 0) LS_TRY(check_real(s->softcap, true, "soft cap", name, e));
     if (g->nodes[q].selected) LS_FAIL(e, LS_INVALID_ARGUMENT, "node \"%s\": attention needs all rows", name);
     ls_node n = {.op = LS_OP_ATTENTION, .n_in = 3, .in = {q, k, v}, .cols = g->nodes[q].cols, .scale = s->scale, .limit = s->softcap,
-                 .heads = s->heads, .kv_heads = s->kv_heads, .head_dim = s->head_dim, .window = s->window, .layer = g->n_caches};
+                 .heads = s->heads, .kv_heads = s->kv_heads, .head_dim = s->head_dim, .window = s->window, .bidirectional = s->bidirectional,
+                 .layer = g->n_caches};
+    const ls_node *shared = s->bidirectional ? first_attention(g) : NULL;
+    if (s->bidirectional && s->window) LS_FAIL(e, LS_INVALID_ARGUMENT, "node \"%s\": a window of %d in attention that sees all rows", name, s->window);
+    if (shared && (!shared->bidirectional || shared->kv_heads != s->kv_heads || shared->head_dim != s->head_dim || shared->scale != s->scale ||
+                   shared->limit != s->softcap))
+        LS_FAIL(e, LS_INVALID_ARGUMENT, "node \"%s\": attention that sees all rows shares one cache, so it must be like that of \"%s\" in heads, scale and cap",
+                name, shared->name);
+    if (shared) n.layer = shared->layer;
     LS_TRY(push(g, out, n, name, e));
-    g->n_caches++;
+    g->n_caches += !shared;
     return LS_OK;
 }
 
@@ -236,7 +252,39 @@ ls_code ls_add_select_rows(ls_graph *g, int *out, int x, const char *name, ls_er
     return LS_OK;
 }
 
-/* ---- Rotary tables and parameters ----------------------------------------------------------------------------- */
+ls_code ls_add_input(ls_graph *g, int *out, int64_t cols, const char *name, ls_error *e) {
+    if (g->n_nodes) LS_FAIL(e, LS_INVALID_ARGUMENT, "node \"%s\": rows from outside are the first node, but %zu exist", name, g->n_nodes);
+    LS_TRY(push(g, out, (ls_node){.op = LS_OP_INPUT, .cols = cols}, name, e));
+    g->input_cols = cols;
+    return LS_OK;
+}
+
+ls_code ls_add_position(ls_graph *g, int *out, int x, const ls_param *table, const char *name, ls_error *e) {
+    LS_TRY(check_value(g, x, name, e));
+    LS_TRY(check_cols(g, x, table->cols, "input", name, e));
+    if (g->nodes[x].selected) LS_FAIL(e, LS_INVALID_ARGUMENT, "node \"%s\": selected rows have no positions", name);
+    return add_same_shape(g, out, (ls_node){.op = LS_OP_ADD_POSITION, .n_in = 1, .in = {x}, .w = {table, NULL}}, name, e);
+}
+
+ls_code ls_add_avg_pool(ls_graph *g, int *out, int x, int grid, int pool, const char *name, ls_error *e) {
+    LS_TRY(check_value(g, x, name, e));
+    if (grid < 1 || grid > LS_MAX_IMAGE_SIDE || pool < 1 || grid % pool)
+        LS_FAIL(e, LS_INVALID_ARGUMENT, "node \"%s\": squares of %d in a grid of %d; the grid must be a multiple of the square, at most %d", name, pool, grid,
+                LS_MAX_IMAGE_SIDE);
+    if (g->nodes[x].selected || g->image_rows) LS_FAIL(e, LS_INVALID_ARGUMENT, "node \"%s\": the rows are pooled or selected already", name);
+    ls_node n = {.op = LS_OP_AVG_POOL, .n_in = 1, .in = {x}, .cols = g->nodes[x].cols, .grid = grid, .pool = pool, .selected = true};
+    LS_TRY(push(g, out, n, name, e));
+    g->image_rows = (int64_t)grid * grid;
+    g->image_out = g->image_rows / pool / pool;
+    return LS_OK;
+}
+
+int64_t ls_pool_row(const ls_node *n, int64_t r) {
+    int64_t side = n->grid / n->pool, image = r / (side * side), in_image = r % (side * side);
+    return (image * n->grid + in_image / side * n->pool) * n->grid + in_image % side * n->pool;
+}
+
+/* ---- Rotary tables -------------------------------------------------------------------------------------------- */
 
 ls_code ls_graph_add_rope(ls_graph *g, int *index, const ls_rope *rope, ls_error *e) {
     if (rope->rot_dim < 2 || rope->rot_dim % 2 || rope->rot_dim > 4096)
@@ -250,56 +298,4 @@ ls_code ls_graph_add_rope(ls_graph *g, int *index, const ls_rope *rope, ls_error
     g->rope[g->n_rope].inv_freq = copy;
     *index = (int)g->n_rope++;
     return LS_OK;
-}
-
-static ls_code shape_error(const ls_tensor *t, int64_t rows, int64_t cols, ls_error *e) {
-    char shape[100] = "";
-    for (int i = 0, n = 0; i < t->rank && n < 80; i++)
-        n += snprintf(shape + n, sizeof shape - (size_t)n, "%s%lld", i ? ", " : "", (long long)t->shape[i]);
-    LS_FAIL(e, LS_INVALID_ARGUMENT, "tensor \"%s\" has shape [%s]; the configuration needs [%lld, %lld]", t->name, shape, (long long)rows,
-            (long long)cols);
-}
-
-static ls_code find_param(ls_graph *g, const ls_param **out, ls_checkpoint *c, int64_t rows, int64_t cols, const char *name, ls_error *e) {
-    *out = NULL;
-    const ls_tensor *t = ls_checkpoint_find(c, name);
-    if (!t) return LS_OK;
-    int64_t count = 1, last = t->rank ? t->shape[t->rank - 1] : 1;
-    for (int i = 0; i < t->rank; i++) count *= t->shape[i];
-    if (count != rows * cols || (rows > 1 && last != cols)) return shape_error(t, rows, cols, e);
-    ls_param *p;
-    LS_TRY(ls_arena_alloc(g->arena, &p, 1, sizeof *p, e));
-    *p = (ls_param){.name = t->name, .tensor = t, .rows = rows, .cols = cols};
-    *out = p;
-    return LS_OK;
-}
-
-static ls_code format_name(ls_graph *g, const char **name, const char *fmt, va_list ap, ls_error *e) {
-    char buf[512];
-    int n = vsnprintf(buf, sizeof buf, fmt, ap);
-    if (n < 0 || (size_t)n >= sizeof buf) LS_FAIL(e, LS_INVALID_ARGUMENT, "tensor name pattern \"%s\" is too long", fmt);
-    return ls_arena_strdup(g->arena, name, buf, (size_t)n, e);
-}
-
-ls_code ls_graph_param_optional(ls_graph *g, const ls_param **out, ls_checkpoint *c, int64_t rows, int64_t cols, ls_error *e,
-                                const char *fmt, ...) {
-    const char *name = NULL;
-    va_list ap;
-    va_start(ap, fmt);
-    ls_code rc = format_name(g, &name, fmt, ap, e);
-    va_end(ap);
-    return rc ? rc : find_param(g, out, c, rows, cols, name, e);
-}
-
-ls_code ls_graph_param(ls_graph *g, const ls_param **out, ls_checkpoint *c, int64_t rows, int64_t cols, ls_error *e, const char *fmt, ...) {
-    const char *name = NULL;
-    va_list ap;
-    va_start(ap, fmt);
-    ls_code rc = format_name(g, &name, fmt, ap, e);
-    va_end(ap);
-    if (!rc) rc = find_param(g, out, c, rows, cols, name, e);
-    if (!rc && !*out)
-        rc = ls_error_set(e, LS_NOT_FOUND, __FILE__, __LINE__, "tensor \"%s\" [%lld, %lld] is missing from the checkpoint", name,
-                          (long long)rows, (long long)cols);
-    return rc;
 }

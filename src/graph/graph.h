@@ -4,6 +4,10 @@
  * row count is symbolic: the T rows (tokens) of a forward pass, or after LS_OP_SELECT_ROWS the R rows whose logits are
  * wanted. Nodes are stored in execution order: a node only reads earlier values. The last node gives the logits.
  *
+ * A graph that begins with LS_OP_INPUT takes rows of numbers in place of tokens. A vision tower is one: the rows of a pass are
+ * whole images of image_rows patches, each a sequence of its own; LS_OP_AVG_POOL makes image_out rows of each, which are the
+ * R selected rows; its "vocabulary" are the columns of an image row.
+ *
  * Graphs own their strings and arrays (one arena) and borrow the checkpoint's tensors. */
 #ifndef LS_GRAPH_GRAPH_H
 #define LS_GRAPH_GRAPH_H
@@ -30,16 +34,28 @@ typedef enum ls_op {
     LS_OP_SLICE,       /* columns [begin, begin + cols) of in[0]                                                      */
     LS_OP_MOE,         /* in[0] hidden [T, H], in[1] router logits [T, E]; see ls_moe                      out [T, H] */
     LS_OP_SELECT_ROWS, /* the rows whose logits are wanted                                                 out [R, C] */
+    LS_OP_INPUT,       /* rows that the pass brings in place of token ids: ls_batch.embedding               out [T, C] */
+    LS_OP_ADD_POSITION,/* in[0] + row |position| of w[0] [P, C]                                             out [T, C] */
+    LS_OP_AVG_POOL,    /* in[0]: images of grid x grid rows, row by row; means over squares of pool x pool  out [R, C] */
     LS_OP_COUNT
 } ls_op;
 
 typedef enum ls_act { LS_ACT_SILU, LS_ACT_GELU, LS_ACT_GELU_TANH, LS_ACT_GELU_QUICK, LS_ACT_RELU, LS_ACT_SIGMOID, LS_ACT_COUNT } ls_act;
 
+/* How a tensor's numbers lie in the checkpoint, when not as the matrix that the graph computes with. */
+typedef enum ls_layout {
+    LS_LAYOUT_ROWS,         /* row-major [rows, cols]; leading axes run into the rows of a matrix as they lie */
+    LS_LAYOUT_FLAT,         /* [rows, ...]: the axes after the first, as they lie, are the columns */
+    LS_LAYOUT_TRANSPOSED,   /* [cols, rows] */
+    LS_LAYOUT_CHANNELS_LAST /* a convolution [rows, h, w, channels]: the columns are in (channel, y, x) order */
+} ls_layout;
+
 /* A weight operand: rows [row_begin, row_begin + rows) of a tensor seen as [rows, cols]. Vectors have rows == 1. */
 typedef struct ls_param {
     const char *name;        /* Hugging Face name */
-    const ls_tensor *tensor; /* borrowed from the checkpoint */
+    const ls_tensor *tensor; /* borrowed from the checkpoint, or the graph's own where |layout| is not ROWS: always row-major [rows, cols] */
     int64_t row_begin, rows, cols;
+    ls_layout layout;        /* of the checkpoint's tensor */
 } ls_param;
 
 /* One rotary table: angle of pair i at position p is p * inv_freq[i]; cos and sin are multiplied by |amplitude|.
@@ -60,7 +76,7 @@ typedef struct ls_moe {
     const ls_param *gate, *up, *down; /* [experts] each: gate, up [I, H]; down [H, I] */
 } ls_moe;
 
-enum { LS_MAX_INPUTS = 3 };
+enum { LS_MAX_INPUTS = 3, LS_MAX_IMAGE_SIDE = 1024 }; /* rows of an image's side */
 
 typedef struct ls_node {
     ls_op op;
@@ -80,6 +96,8 @@ typedef struct ls_node {
     int heads, kv_heads, head_dim;/* ROPE (heads, head_dim), ATTENTION */
     int rope;                     /* ROPE: index into graph->rope */
     int window;                   /* ATTENTION: visible keys j satisfy pos - j < window; 0: no window */
+    bool bidirectional;           /* ATTENTION: every row sees all rows of its sequence, those of the pass included */
+    int grid, pool;               /* AVG_POOL: rows of an image's side, and of a square's */
     int layer;                    /* ATTENTION: cache index, 0 .. n_caches - 1 */
     ls_act act;                   /* ACTIVATION, GLU, MOE */
     const ls_moe *moe;            /* MOE */
@@ -95,6 +113,8 @@ typedef struct ls_graph {
     int n_caches;                 /* attention layers */
     int64_t hidden, vocab;
     int64_t max_context;          /* positions the rotary tables are meant for (config); 0: unknown */
+    int64_t input_cols;           /* INPUT: columns of a row; 0: the graph takes tokens */
+    int64_t image_rows, image_out;/* AVG_POOL: rows of an image before and after; 0: rows are no images */
     const char *architecture;     /* registry name, "llama" */
 } ls_graph;
 
@@ -112,6 +132,8 @@ ls_code ls_add_rope(ls_graph *g, int *out, int x, int heads, int head_dim, int r
 typedef struct ls_attention_spec {
     int heads, kv_heads, head_dim, window;
     float scale, softcap; /* 0: no cap */
+    /* Every row sees its whole sequence, which must come in one pass, so all bidirectional nodes of a graph share one cache. */
+    bool bidirectional;
 } ls_attention_spec;
 ls_code ls_add_attention(ls_graph *g, int *out, int q, int k, int v, const ls_attention_spec *spec, const char *name, ls_error *e);
 ls_code ls_add_activation(ls_graph *g, int *out, int x, ls_act act, const char *name, ls_error *e);
@@ -124,6 +146,13 @@ ls_code ls_add_softcap(ls_graph *g, int *out, int x, float cap, const char *name
 ls_code ls_add_slice(ls_graph *g, int *out, int x, int64_t begin, int64_t cols, const char *name, ls_error *e);
 ls_code ls_add_moe(ls_graph *g, int *out, int hidden, int router_logits, const ls_moe *moe, ls_act act, const char *name, ls_error *e);
 ls_code ls_add_select_rows(ls_graph *g, int *out, int x, const char *name, ls_error *e);
+ls_code ls_add_input(ls_graph *g, int *out, int64_t cols, const char *name, ls_error *e); /* the first node, if at all */
+ls_code ls_add_position(ls_graph *g, int *out, int x, const ls_param *table, const char *name, ls_error *e);
+/* |grid| (1 to LS_MAX_IMAGE_SIDE) must be a multiple of |pool|; one such node a graph. */
+ls_code ls_add_avg_pool(ls_graph *g, int *out, int x, int grid, int pool, const char *name, ls_error *e);
+
+/* Row of the input where the square of output row |r| of an AVG_POOL begins. */
+int64_t ls_pool_row(const ls_node *n, int64_t r);
 
 /* Registers a rotary table (inv_freq copied); *index is for ls_add_rope. */
 ls_code ls_graph_add_rope(ls_graph *g, int *index, const ls_rope *rope, ls_error *e);
@@ -135,6 +164,11 @@ ls_code ls_graph_param(ls_graph *g, const ls_param **out, ls_checkpoint *c, int6
 ls_code ls_graph_param_optional(ls_graph *g, const ls_param **out, ls_checkpoint *c, int64_t rows, int64_t cols, ls_error *e, const char *fmt, ...)
     LS_PRINTF(7, 8);
 
+/* A parameter [rows, cols] whose tensor lies as |layout| says; a float format. The tensor's shape must be [rows, ...] of cols elements
+ * a row (FLAT), [cols, rows] (TRANSPOSED) or [rows, h, w, |channels|] (CHANNELS_LAST). All but FLAT copy it. */
+ls_code ls_graph_param_layout(ls_graph *g, const ls_param **out, ls_checkpoint *c, int64_t rows, int64_t cols, ls_layout layout, int64_t channels, ls_error *e,
+                              const char *fmt, ...) LS_PRINTF(9, 10);
+
 /* Canonical text: one line per rope table and node, floats as bit patterns, weights by name, format and shape. Equal
  * graphs give equal bytes; every attribute changes them. */
 ls_code ls_graph_serialize(const ls_graph *g, ls_str *out, ls_error *e);
@@ -143,5 +177,6 @@ ls_code ls_graph_fingerprint(const ls_graph *g, char hex[65], ls_error *e);
 
 const char *ls_op_name(ls_op op);   /* "linear" */
 const char *ls_act_name(ls_act a);  /* "gelu_tanh" */
+const char *ls_layout_name(ls_layout l); /* "transposed" */
 
 #endif

@@ -31,6 +31,7 @@ static ls_code write_param(const ls_param *p, ls_str *s, ls_error *e) {
     const ls_format_info *f = ls_format_get(p->tensor->format);
     LS_TRY(ls_str_printf(s, e, " %s:%s:[%" PRId64 "+%" PRId64 ",%" PRId64 "]", p->name, f->name, p->row_begin, p->rows, p->cols));
     if (p->tensor->format == LS_MLX_AFFINE) LS_TRY(ls_str_printf(s, e, ":bits=%d:group=%d", p->tensor->mlx_bits, p->tensor->mlx_group));
+    if (p->layout) LS_TRY(ls_str_printf(s, e, ":%s", ls_layout_name(p->layout)));
     return LS_OK;
 }
 
@@ -55,6 +56,8 @@ static ls_code write_node(const ls_node *n, size_t index, ls_str *s, ls_error *e
     LS_TRY(write_param(n->w[0], s, e));
     LS_TRY(write_param(n->w[1], s, e));
     if (n->moe) LS_TRY(write_moe(n->moe, s, e));
+    if (n->bidirectional) LS_TRY(ls_str_append(s, " bidirectional=1", SIZE_MAX, e)); /* absent is 0, in texts from before it existed too */
+    if (n->op == LS_OP_AVG_POOL) LS_TRY(ls_str_printf(s, e, " grid=%d pool=%d", n->grid, n->pool));
     return ls_str_append(s, "\n", 1, e);
 }
 

@@ -103,7 +103,8 @@ int ls_build_attention(ls_build *b, int x, const ls_attn *a) {
                               .head_dim = b->head_dim,
                               .window = a->window,
                               .scale = a->scale != 0 ? a->scale : (float)(1.0 / sqrt(b->head_dim)),
-                              .softcap = a->softcap};
+                              .softcap = a->softcap,
+                              .bidirectional = a->bidirectional};
     int mixed = ls_build_attend(b, qkv[0], qkv[1], qkv[2], &spec, in(b, block, "attention").text);
     return ls_build_linear(b, mixed, b->hidden, a->out_bias, in(b, block, a->out_proj ? a->out_proj : "o_proj").text);
 }

@@ -121,6 +121,41 @@ int ls_build_norm(ls_build *b, int x, const char *name) {
     return b->rc ? 0 : ls_build_norm_groups(b, x, cols(b, x), cols(b, x), name);
 }
 
+int ls_build_input(ls_build *b, int64_t columns, const char *relative) {
+    char name[NAME_BYTES];
+    int out = 0;
+    if (full_name(b, name, relative)) b->rc = ls_add_input(b->g, &out, columns, name, b->e);
+    return out;
+}
+
+int ls_build_position(ls_build *b, int x, int64_t rows, const char *relative) {
+    char name[NAME_BYTES];
+    const ls_param *table = NULL;
+    int out = 0;
+    if (!full_name(b, name, relative)) return 0;
+    b->rc = ls_graph_param(b->g, &table, b->c, rows, cols(b, x), b->e, "%s.weight", name);
+    if (!b->rc) b->rc = ls_add_position(b->g, &out, x, table, name, b->e);
+    return out;
+}
+
+int ls_build_avg_pool(ls_build *b, int x, int grid, int pool, const char *relative) {
+    char name[NAME_BYTES];
+    int out = 0;
+    if (full_name(b, name, relative)) b->rc = ls_add_avg_pool(b->g, &out, x, grid, pool, name, b->e);
+    return out;
+}
+
+int ls_build_linear_layout(ls_build *b, int x, int64_t rows, ls_layout layout, int64_t channels, const char *weight, const char *bias, const char *relative) {
+    char name[NAME_BYTES];
+    const ls_param *w = NULL, *v = NULL;
+    int out = 0;
+    if (!full_name(b, name, relative)) return 0;
+    b->rc = ls_graph_param_layout(b->g, &w, b->c, rows, cols(b, x), layout, channels, b->e, "%s.%s", b->scope, weight);
+    if (!b->rc && bias) b->rc = ls_graph_param(b->g, &v, b->c, 1, rows, b->e, "%s.%s", b->scope, bias);
+    if (!b->rc) b->rc = ls_add_linear(b->g, &out, x, w, v, name, b->e);
+    return out;
+}
+
 /* The nodes without weights: a name, then one call. */
 int ls_build_add(ls_build *b, int x, int y, const char *relative) {
     char name[NAME_BYTES];

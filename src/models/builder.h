@@ -104,6 +104,12 @@ int ls_build_linear(ls_build *b, int x, int64_t out, ls_bias bias, const char *n
 int ls_build_norm(ls_build *b, int x, const char *name); /* of b->norm's kind */
 /* Each |group| columns normalised; a weight of |weights| values: one for every group, or one a column. */
 int ls_build_norm_groups(ls_build *b, int x, int64_t group, int64_t weights, const char *name);
+/* Rows of |cols| numbers from outside, a row of a table [rows, columns of x] added by position, and means over squares of rows. */
+int ls_build_input(ls_build *b, int64_t cols, const char *name);
+int ls_build_position(ls_build *b, int x, int64_t rows, const char *name);
+int ls_build_avg_pool(ls_build *b, int x, int grid, int pool, const char *name);
+/* A product with the tensor "<scope>.<weight>", which lies as |layout| says, and the bias "<scope>.<bias>" (NULL: none). */
+int ls_build_linear_layout(ls_build *b, int x, int64_t out, ls_layout layout, int64_t channels, const char *weight, const char *bias, const char *name);
 int ls_build_add(ls_build *b, int x, int y, const char *name);
 int ls_build_mul(ls_build *b, int x, int y, const char *name);
 int ls_build_scale(ls_build *b, int x, float factor, const char *name);
@@ -135,6 +141,7 @@ typedef struct ls_attn {
     int window;
     float scale; /* 0: head_dim^-1/2 */
     float softcap;
+    bool bidirectional; /* see ls_attention_spec */
 } ls_attn;
 enum { LS_NO_ROPE = -1 };
 
@@ -157,6 +164,10 @@ int ls_build_prenorm_mlp(ls_build *b, int x, ls_act act, ls_bias bias, float res
 
 /* Selects the wanted rows and applies the last norm, "<root>.<norm>". */
 int ls_build_last_norm(ls_build *b, int x, const char *norm);
+/* The tower of SigLIP at the builder's root, as the vision configuration at b->config describes it: patch rows to rows [patches, hidden]
+ * after the last norm. *patches: the patches of an image's side. */
+int ls_build_siglip(ls_build *b, ls_image_shape *shape, int *patches);
+
 /* Logits: "<outer>.lm_head", or the embedding table when tied. */
 int ls_build_logits(ls_build *b, int x);
 /* Both, under the usual names. */

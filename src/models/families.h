@@ -11,6 +11,8 @@ ls_code ls_build_exaone4(ls_graph *g, ls_checkpoint *c, const json_t *config, co
 ls_code ls_build_gemma(ls_graph *g, ls_checkpoint *c, const json_t *config, const ls_build_options *o, ls_error *e);
 ls_code ls_build_gemma2(ls_graph *g, ls_checkpoint *c, const json_t *config, const ls_build_options *o, ls_error *e);
 ls_code ls_build_gemma3(ls_graph *g, ls_checkpoint *c, const json_t *config, const ls_build_options *o, ls_error *e);
+ls_code ls_build_gemma3_vision(ls_graph *g, ls_checkpoint *c, const json_t *config, const ls_build_options *o, ls_image_shape *shape,
+                               ls_error *e);
 ls_code ls_build_granite(ls_graph *g, ls_checkpoint *c, const json_t *config, const ls_build_options *o, ls_error *e);
 ls_code ls_build_internlm3(ls_graph *g, ls_checkpoint *c, const json_t *config, const ls_build_options *o, ls_error *e);
 ls_code ls_build_llama(ls_graph *g, ls_checkpoint *c, const json_t *config, const ls_build_options *o, ls_error *e);

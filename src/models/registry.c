@@ -6,32 +6,32 @@
 #include "models/families.h"
 
 static const ls_family families[] = {
-    {"cohere", "Command R, Aya 23", ls_build_cohere},
-    {"cohere2", "Command R7B, Command A", ls_build_cohere2},
-    {"exaone", "EXAONE 3 and 3.5", ls_build_exaone},
-    {"exaone4", "EXAONE 4", ls_build_exaone4},
-    {"gemma", "Gemma 1, CodeGemma", ls_build_gemma},
-    {"gemma2", "Gemma 2", ls_build_gemma2},
-    {"gemma3", "Gemma 3, text of the vision-language checkpoints", ls_build_gemma3},
-    {"gemma3_text", "Gemma 3, text only", ls_build_gemma3},
-    {"granite", "Granite 3", ls_build_granite},
-    {"internlm3", "InternLM 3", ls_build_internlm3},
-    {"llama", "Llama 2, 3, 3.1, 3.2, 3.3, SmolLM2 and others of this shape", ls_build_llama},
-    {"mimo", "MiMo", ls_build_mimo},
-    {"minicpm", "MiniCPM 1, 2 and 4", ls_build_minicpm},
-    {"mistral", "Mistral 7B, Nemo, Small", ls_build_mistral},
-    {"mixtral", "Mixtral", ls_build_mixtral},
-    {"olmo2", "OLMo 2", ls_build_olmo2},
-    {"olmoe", "OLMoE", ls_build_olmoe},
-    {"phi3", "Phi-3, Phi-3.5, Phi-4, Phi-4-mini", ls_build_phi3},
-    {"qwen2", "Qwen 2, Qwen 2.5", ls_build_qwen2},
-    {"qwen2_moe", "Qwen 1.5 MoE, Qwen 2 MoE", ls_build_qwen2_moe},
-    {"qwen3", "Qwen 3", ls_build_qwen3},
-    {"qwen3_moe", "Qwen 3 MoE", ls_build_qwen3_moe},
-    {"seed_oss", "Seed-OSS", ls_build_seed_oss},
-    {"smollm3", "SmolLM3", ls_build_smollm3},
-    {"stablelm", "StableLM 2", ls_build_stablelm},
-    {"starcoder2", "StarCoder 2", ls_build_starcoder2},
+    {"cohere", "Command R, Aya 23", ls_build_cohere, NULL},
+    {"cohere2", "Command R7B, Command A", ls_build_cohere2, NULL},
+    {"exaone", "EXAONE 3 and 3.5", ls_build_exaone, NULL},
+    {"exaone4", "EXAONE 4", ls_build_exaone4, NULL},
+    {"gemma", "Gemma 1, CodeGemma", ls_build_gemma, NULL},
+    {"gemma2", "Gemma 2", ls_build_gemma2, NULL},
+    {"gemma3", "Gemma 3, vision and text", ls_build_gemma3, ls_build_gemma3_vision},
+    {"gemma3_text", "Gemma 3, text only", ls_build_gemma3, NULL},
+    {"granite", "Granite 3", ls_build_granite, NULL},
+    {"internlm3", "InternLM 3", ls_build_internlm3, NULL},
+    {"llama", "Llama 2, 3, 3.1, 3.2, 3.3, SmolLM2 and others of this shape", ls_build_llama, NULL},
+    {"mimo", "MiMo", ls_build_mimo, NULL},
+    {"minicpm", "MiniCPM 1, 2 and 4", ls_build_minicpm, NULL},
+    {"mistral", "Mistral 7B, Nemo, Small", ls_build_mistral, NULL},
+    {"mixtral", "Mixtral", ls_build_mixtral, NULL},
+    {"olmo2", "OLMo 2", ls_build_olmo2, NULL},
+    {"olmoe", "OLMoE", ls_build_olmoe, NULL},
+    {"phi3", "Phi-3, Phi-3.5, Phi-4, Phi-4-mini", ls_build_phi3, NULL},
+    {"qwen2", "Qwen 2, Qwen 2.5", ls_build_qwen2, NULL},
+    {"qwen2_moe", "Qwen 1.5 MoE, Qwen 2 MoE", ls_build_qwen2_moe, NULL},
+    {"qwen3", "Qwen 3", ls_build_qwen3, NULL},
+    {"qwen3_moe", "Qwen 3 MoE", ls_build_qwen3_moe, NULL},
+    {"seed_oss", "Seed-OSS", ls_build_seed_oss, NULL},
+    {"smollm3", "SmolLM3", ls_build_smollm3, NULL},
+    {"stablelm", "StableLM 2", ls_build_stablelm, NULL},
+    {"starcoder2", "StarCoder 2", ls_build_starcoder2, NULL},
 };
 enum { FAMILIES = sizeof families / sizeof *families };
 
@@ -74,15 +74,20 @@ static ls_code check_quantization(const json_t *config, ls_error *e) {
     return LS_OK;
 }
 
-ls_code ls_model_build(ls_graph **out, ls_checkpoint *c, const ls_build_options *options, ls_error *e) {
-    const json_t *config = ls_checkpoint_config(c);
+static ls_code find_family(const json_t *config, const ls_family **family, ls_error *e) {
     const char *type = NULL;
-    const ls_family *family = NULL;
     LS_TRY(ls_json_get_str(config, "model_type", &type, e));
     if (!type) LS_FAIL(e, LS_INVALID_ARGUMENT, "config has no \"model_type\"");
-    for (size_t i = 0; i < FAMILIES && !family; i++)
-        if (!strcmp(type, families[i].model_type)) family = &families[i];
-    if (!family) return unknown_architecture(type, e);
+    *family = NULL;
+    for (size_t i = 0; i < FAMILIES && !*family; i++)
+        if (!strcmp(type, families[i].model_type)) *family = &families[i];
+    return *family ? LS_OK : unknown_architecture(type, e);
+}
+
+ls_code ls_model_build(ls_graph **out, ls_checkpoint *c, const ls_build_options *options, ls_error *e) {
+    const json_t *config = ls_checkpoint_config(c);
+    const ls_family *family;
+    LS_TRY(find_family(config, &family, e));
     LS_TRY(check_quantization(config, e));
     ls_graph *g;
     LS_TRY(ls_graph_create(&g, options->contract, e));
@@ -95,4 +100,24 @@ ls_code ls_model_build(ls_graph **out, ls_checkpoint *c, const ls_build_options 
     }
     *out = g;
     return LS_OK;
+}
+
+ls_code ls_vision_build(ls_vision *out, ls_checkpoint *c, const ls_build_options *options, ls_error *e) {
+    const json_t *config = ls_checkpoint_config(c), *vision = json_object_get(config, "vision_config");
+    const ls_family *family;
+    *out = (ls_vision){0};
+    if (!vision || json_is_null(vision)) return LS_OK;
+    LS_TRY(find_family(config, &family, e));
+    if (!family->build_vision)
+        LS_FAIL(e, LS_UNIMPLEMENTED, "architecture \"%s\" declares \"vision_config\", but this version sees with gemma3 only; text alone can be served",
+                family->model_type);
+    LS_TRY(check_quantization(config, e));
+    LS_TRY(ls_graph_create(&out->graph, options->contract, e));
+    out->graph->architecture = family->model_type;
+    ls_code rc = family->build_vision(out->graph, c, config, options, &out->image, e);
+    if (rc) {
+        ls_error_wrap(e, rc, "%s, vision", family->model_type);
+        ls_vision_deinit(out);
+    }
+    return rc;
 }

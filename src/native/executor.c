@@ -125,7 +125,7 @@ static void forget_embeddings(ls_native *x, int rows) {
 
 static ls_code forward(ls_executor *base, const ls_batch *batch, float *logits, ls_error *e) {
     ls_native *x = (ls_native *)(void *)base;
-    LS_TRY(ls_batch_check(batch, x->g->vocab, &x->o, e));
+    LS_TRY(ls_batch_check(batch, x->g, &x->o, e));
     LS_TRY(ls_batch_check_blocks(batch, base, e));
     group_rows(x, batch);
     LS_TRY(reserve(x, e));
@@ -183,7 +183,7 @@ static void destroy(ls_executor *base) {
 static ls_code check_options(const ls_graph *g, const ls_executor_options *o, ls_error *e) {
     if (g->contract != LS_CONTRACT_EXACT16 && g->contract != LS_CONTRACT_EXACT24)
         LS_FAIL(e, LS_UNIMPLEMENTED, "the native backend runs exact16 and exact24, not %s; use the reference backend", ls_contract_name(g->contract));
-    LS_TRY(ls_executor_options_check(o, e));
+    LS_TRY(ls_executor_options_check(o, g, e));
     if (!g->n_nodes || g->nodes[g->n_nodes - 1].cols != g->vocab)
         LS_FAIL(e, LS_INVALID_ARGUMENT, "the graph does not end in logits over its vocabulary of %lld", (long long)g->vocab);
     for (size_t i = 0; i < g->n_nodes; i++)

@@ -83,7 +83,7 @@ static job job_of(const ls_native *x, int step, int tile, int head) {
         int q = t->first + i;
         j.row[i] = x->order[run->begin + q / c->group];
         j.column[i] = (head * c->group + q % c->group) * n->head_dim;
-        ls_span sees = ls_sees(x->position[j.row[i]], n->window, ls_block_of(x->batch, j.row[i]));
+        ls_span sees = ls_row_sees(n, x->batch, j.row[i], x->position[j.row[i]], x->kv.slot[run->slot].length + run->n);
         j.tile.first[i] = sees.begin;
         j.tile.last[i] = sees.end - 1;
         if (j.tile.first[i] / LS_EXACT_KEY_RANGE < j.first_range) j.first_range = j.tile.first[i] / LS_EXACT_KEY_RANGE;

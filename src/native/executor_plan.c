@@ -25,7 +25,7 @@ static bool is_row_wise(const ls_node *n) { return n->op != LS_OP_LINEAR && n->o
 static bool overwrites_input(const ls_node *n) {
     switch (n->op) {
         case LS_OP_RMS_NORM: case LS_OP_LAYER_NORM: case LS_OP_ROPE: case LS_OP_ACTIVATION: case LS_OP_GLU: case LS_OP_MUL: case LS_OP_ADD:
-        case LS_OP_SCALE: case LS_OP_CLAMP: case LS_OP_SOFTCAP: return true;
+        case LS_OP_SCALE: case LS_OP_CLAMP: case LS_OP_SOFTCAP: case LS_OP_ADD_POSITION: return true;
         default: return false;
     }
 }

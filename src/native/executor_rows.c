@@ -3,6 +3,7 @@
 
 #include "graph/batch.h"
 #include "native/executor_internal.h"
+#include "reference/exact_ops.h"
 
 /* ---- Rows ------------------------------------------------------------------------------------------------------- */
 
@@ -30,6 +31,17 @@ static void embed_row(const ls_native *x, const ls_node *n, float *y, int row) {
     ls_tensor_row_values(n->w[0]->tensor, n->w[0]->row_begin + x->batch->token[row], y);
     x->ops->canon(y, y, n->cols);
     if (n->scale != 1.0f) x->ops->scale(y, y, n->cols, n->scale);
+}
+
+/* A table of positions holds one row for each. */
+static void add_position_row(const ls_native *x, int index, float *y, const float *in, int row) {
+    const ls_node_weights *w = &x->weights.node[index];
+    int64_t cols = x->g->nodes[index].cols;
+    x->ops->add(y, in, w->a + x->position[row] * cols, cols);
+}
+
+static void pool_row(const ls_native *x, const ls_node *n, float *y, int row) {
+    ls_exact_avg_pool(y, ls_native_value(x, n->in[0]) + ls_pool_row(n, row) * n->cols, n->cols, n->grid, n->pool);
 }
 
 static void rope_row(const ls_native *x, const ls_node *n, float *y, const float *in, int row) {
@@ -68,6 +80,9 @@ static void node_row(const ls_native *x, int index, int row) {
         case LS_OP_SOFTCAP: ops->softcap(y, in[0], n->cols, n->limit); break;
         case LS_OP_SLICE: memcpy(y, in[0] + n->begin, (size_t)n->cols * sizeof *y); break;
         case LS_OP_SELECT_ROWS: memcpy(y, in[0], (size_t)n->cols * sizeof *y); break;
+        case LS_OP_INPUT: ops->canon(y, x->batch->embedding[row], n->cols); break;
+        case LS_OP_ADD_POSITION: add_position_row(x, index, y, in[0], row); break;
+        case LS_OP_AVG_POOL: pool_row(x, n, y, row); break;
         default: break; /* other operators have steps of their own */
     }
 }

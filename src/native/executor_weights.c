@@ -113,7 +113,7 @@ static ls_code load_node(loader *l, const ls_node *n, ls_node_weights *w, ls_err
             ls_checkpoint_forget(l->c, n->w[0]->tensor);
             return LS_OK;
         case LS_OP_LINEAR: return load_linear(l, n, w, e);
-        case LS_OP_RMS_NORM: case LS_OP_LAYER_NORM: return load_norm(l, n, w, e);
+        case LS_OP_RMS_NORM: case LS_OP_LAYER_NORM: case LS_OP_ADD_POSITION: return load_norm(l, n, w, e);
         case LS_OP_MOE: return load_experts(l, n, w, e);
         default: return LS_OK;
     }

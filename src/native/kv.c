@@ -6,8 +6,8 @@
 static void layers_init(ls_kv *kv, const ls_graph *g) {
     for (size_t i = 0; i < g->n_nodes; i++) {
         const ls_node *n = &g->nodes[i];
-        if (n->op != LS_OP_ATTENTION) continue;
         ls_kv_layer *l = &kv->layer[n->layer];
+        if (n->op != LS_OP_ATTENTION || l->kv_heads) continue; /* nodes may share a cache */
         *l = (ls_kv_layer){.attn = ls_attn_of(n), .kv_heads = n->kv_heads, .offset = kv->block_bytes};
         l->layout = ls_kv_layout_of(&l->attn);
         kv->block_bytes += (size_t)l->kv_heads * l->layout.bytes;

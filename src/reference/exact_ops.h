@@ -18,6 +18,9 @@ void ls_exact_rope(float *x, int heads, int head_dim, const ls_rope *r, const in
  * kv_heads * head_dim f32 at k + j * stride, v + j * stride. y [heads * head_dim]. */
 ls_code ls_exact_attention(float *y, const float *q, const float *k, const float *v, int64_t stride, ls_span sees, const ls_node *n, ls_error *e);
 
+/* One row y [cols] of an average pool: |x| is the first of the square's pool x pool rows [cols] in a grid of |grid|. */
+void ls_exact_avg_pool(float *y, const float *x, int64_t cols, int grid, int pool);
+
 float ls_exact_act(float x, ls_act act);
 float ls_exact_softcap(float x, float cap);
 

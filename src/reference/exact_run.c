@@ -35,6 +35,35 @@ static ls_code run_embed(const ls_reference_args *a, ls_error *e) {
     return LS_OK;
 }
 
+/* Rows from outside are made canonical here. */
+static ls_code run_input(const ls_reference_args *a, ls_error *e) {
+    (void)e;
+    int64_t cols = a->node->cols;
+    for (int64_t i = 0; i < a->rows * cols; i++) ((float *)a->out)[i] = ls_canon(a->batch->embedding[i / cols][i % cols]);
+    return LS_OK;
+}
+
+static ls_code run_add_position(const ls_reference_args *a, ls_error *e) {
+    const ls_param *w = a->node->w[0];
+    float *row;
+    LS_TRY(ls_calloc(&row, (size_t)w->cols, sizeof *row, w->name, e));
+    for (int64_t i = 0; i < a->rows; i++) {
+        const float *x = (const float *)a->in[0] + i * w->cols;
+        ls_tensor_row_values(w->tensor, w->row_begin + a->position[i], row);
+        for (int64_t k = 0; k < w->cols; k++) ((float *)a->out)[i * w->cols + k] = ls_canon(x[k] + ls_canon(row[k]));
+    }
+    ls_free(row);
+    return LS_OK;
+}
+
+static ls_code run_avg_pool(const ls_reference_args *a, ls_error *e) {
+    (void)e;
+    const ls_node *n = a->node;
+    for (int64_t i = 0; i < a->rows; i++)
+        ls_exact_avg_pool((float *)a->out + i * n->cols, (const float *)a->in[0] + ls_pool_row(n, i) * n->cols, n->cols, n->grid, n->pool);
+    return LS_OK;
+}
+
 static ls_code run_linear(const ls_reference_args *a, ls_error *e) {
     const ls_param *w = a->node->w[0];
     float *bias;
@@ -80,7 +109,7 @@ static ls_code run_attention(const ls_reference_args *a, ls_error *e) {
     int64_t stride = (int64_t)n->kv_heads * n->head_dim;
     for (int64_t i = 0; i < a->rows; i++) {
         int slot = a->batch->slot[i];
-        ls_span sees = ls_sees(a->position[i], n->window, ls_block_of(a->batch, i));
+        ls_span sees = ls_row_sees(n, a->batch, i, a->position[i], a->length[slot]);
         LS_TRY(ls_exact_attention((float *)a->out + i * n->cols, (const float *)a->in[0] + i * n->cols, a->k[slot], a->v[slot], stride, sees, n, e));
     }
     return LS_OK;
@@ -168,6 +197,9 @@ ls_code ls_reference_run_exact(const ls_reference_args *a, ls_error *e) {
         case LS_OP_MOE: return run_moe(a, e);
         case LS_OP_SLICE:
         case LS_OP_SELECT_ROWS: return run_copy(a, e);
+        case LS_OP_INPUT: return run_input(a, e);
+        case LS_OP_ADD_POSITION: return run_add_position(a, e);
+        case LS_OP_AVG_POOL: return run_avg_pool(a, e);
         default: return run_pointwise(a, e);
     }
 }

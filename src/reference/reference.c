@@ -110,7 +110,7 @@ static ls_code run_node(reference *x, const ls_batch *b, size_t i, ls_error *e) 
     const ls_node *n = &x->graph->nodes[i];
     LS_TRY(make_value(x, i, b, e));
     ls_reference_args a =
-        {.graph = x->graph, .node = n, .out = x->values[i], .rows = rows_of(n, b), .batch = b, .position = x->position};
+        {.graph = x->graph, .node = n, .out = x->values[i], .rows = rows_of(n, b), .batch = b, .position = x->position, .length = x->next};
     for (int j = 0; j < n->n_in; j++) {
         a.in[j] = x->values[n->in[j]];
         a.in_cols[j] = x->graph->nodes[n->in[j]].cols;
@@ -140,7 +140,7 @@ static ls_code run_nodes(reference *x, const ls_batch *b, float *logits, ls_erro
 
 static ls_code forward(ls_executor *base, const ls_batch *b, float *logits, ls_error *e) {
     reference *x = (reference *)base;
-    LS_TRY(ls_batch_check(b, x->graph->vocab, &x->options, e));
+    LS_TRY(ls_batch_check(b, x->graph, &x->options, e));
     LS_TRY(ls_batch_check_blocks(b, base, e));
     LS_TRY(place_rows(x, b, e));
     ls_code rc = run_nodes(x, b, logits, e);
@@ -198,7 +198,7 @@ static ls_code allocate(reference *x, ls_error *e) {
 }
 
 ls_code ls_reference_create(ls_executor **out, const ls_graph *g, const ls_executor_options *o, ls_error *e) {
-    LS_TRY(ls_executor_options_check(o, e));
+    LS_TRY(ls_executor_options_check(o, g, e));
     LS_TRY(ls_reference_check_graph(g, o, e));
     reference *x;
     LS_TRY(ls_calloc(&x, 1, sizeof *x, "reference executor", e));

@@ -15,6 +15,7 @@ typedef struct ls_reference_args {
     int64_t rows; /* at least 1: T, or R after row selection */
     const ls_batch *batch;
     const int32_t *position; /* [T] absolute positions of the pass's rows */
+    const int *length;       /* [slots] positions of each slot, those of the pass included */
     void *const *k, *const *v; /* ATTENTION: per slot, the layer's cache rows [positions, kv_heads * head_dim] */
 } ls_reference_args;
 

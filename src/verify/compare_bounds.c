@@ -29,7 +29,8 @@ static int64_t terms(const ls_node *n) {
  * sums of more than 64 terms a bound that grows with the square root of their number, as rounding errors do. */
 static ls_bound same_input(const ls_node *n) {
     switch (n->op) {
-    case LS_OP_EMBED: case LS_OP_MUL: case LS_OP_ADD: case LS_OP_SCALE: case LS_OP_CLAMP: case LS_OP_SLICE: case LS_OP_SELECT_ROWS:
+    case LS_OP_EMBED: case LS_OP_MUL: case LS_OP_ADD: case LS_OP_SCALE: case LS_OP_CLAMP: case LS_OP_SLICE: case LS_OP_SELECT_ROWS: case LS_OP_INPUT:
+    case LS_OP_ADD_POSITION:
         return (ls_bound){.absolute = 0x1p-99}; /* exact contracts have no values below 2^-100 */
     case LS_OP_RMS_NORM: case LS_OP_LAYER_NORM:
         return (ls_bound){.absolute = 2e-6, .relative = 2e-5};

@@ -368,7 +368,7 @@ static ls_code run_pass(ls_xla *x, const ls_batch *b, float *logits, ls_error *e
 static ls_code forward(ls_executor *base, const ls_batch *b, float *logits, ls_error *e) {
     ls_xla *x = (ls_xla *)(void *)base;
     int longest;
-    LS_TRY(ls_batch_check(b, x->g->vocab, &x->o, e));
+    LS_TRY(ls_batch_check(b, x->g, &x->o, e));
     LS_TRY(ls_batch_check_blocks(b, base, e));
     LS_TRY(cut(x, b, &longest, e));
     LS_TRY(ensure(x, longest < x->o.context ? longest + 1 : longest, e));
@@ -472,7 +472,7 @@ static ls_code allocate(ls_xla *x, ls_error *e) {
 
 ls_code ls_xla_create(ls_executor **out, const ls_graph *g, ls_checkpoint *c, ls_engine *engine, const ls_xla_options *xo, const ls_executor_options *o,
                       ls_error *e) {
-    LS_TRY(ls_executor_options_check(o, e));
+    LS_TRY(ls_executor_options_check(o, g, e));
     if (xo && xo->packed) LS_TRY(ls_emit_check_packed(g, e));
     ls_xla *x;
     LS_TRY(ls_calloc(&x, 1, sizeof *x, "XLA executor", e));

@@ -330,6 +330,59 @@ static void nonsense_gives_errors(void **state) {
     assert_true(built > 1000 && refused > 1000);
 }
 
+/* ---- Vision -------------------------------------------------------------------------------------------------------------- */
+
+static ls_code build_vision(const char *folder, const char *config, ls_vision *v, ls_checkpoint **c, ls_error *e) {
+    const ls_build_options o = {.contract = LS_CONTRACT_EXACT16};
+    json_t *changes = config ? json_loads(config, 0, NULL) : NULL;
+    LS_TRY(ls_checkpoint_open(c, folder, e));
+    if (changes) json_object_update_recursive((json_t *)(uintptr_t)ls_checkpoint_config(*c), changes);
+    json_decref(changes);
+    return ls_vision_build(v, *c, &o, e);
+}
+
+static void towers_are_built_or_refused_by_name(void **state) {
+    (void)state;
+    static const struct {
+        const char *config;
+        ls_code code;
+        const char *part;
+    } cases[] = {
+        {"{\"vision_config\": {\"model_type\": \"clip_vision_model\"}}", LS_UNIMPLEMENTED, "model_type \"clip_vision_model\"; supported is siglip_vision_model"},
+        {"{\"vision_config\": {\"num_channels\": 4}}", LS_UNIMPLEMENTED, "\"num_channels\" is 4"},
+        {"{\"vision_config\": {\"hidden_act\": \"mish\"}}", LS_UNIMPLEMENTED, "\"hidden_act\" is \"mish\""},
+        {"{\"vision_config\": {\"image_size\": 73}}", LS_INVALID_ARGUMENT, "\"image_size\" 73"},
+        {"{\"vision_config\": {\"image_size\": 76}}", LS_INVALID_ARGUMENT, "position_embedding.weight\" has shape [324, 144]; the configuration needs [361, 144]"},
+        {"{\"vision_config\": {\"patch_size\": 6}}", LS_INVALID_ARGUMENT, "patch_embedding.weight\" has shape [144, 3, 4, 4]; the configuration needs [144, 108]"},
+        {"{\"mm_tokens_per_image\": 8}", LS_INVALID_ARGUMENT, "\"mm_tokens_per_image\" is 8"},
+        {"{\"mm_tokens_per_image\": 16}", LS_INVALID_ARGUMENT, "the 18 patches"},
+        {"{\"text_config\": {\"hidden_size\": 48}}", LS_INVALID_ARGUMENT, "mm_input_projection_weight\" has shape [144, 32]; the configuration needs [48, 144]"},
+        {"{\"vision_config\": {\"num_hidden_layers\": 3}}", LS_NOT_FOUND, "vision_tower.vision_model.encoder.layers.2.layer_norm1.weight"},
+        {"{\"model_type\": \"llama\"}", LS_UNIMPLEMENTED, "architecture \"llama\" declares \"vision_config\""},
+    };
+    ls_error e = {0};
+    ls_checkpoint *c = NULL;
+    ls_vision v;
+    assert_ok(build_vision(LS_FIXTURES "/vision/tower", NULL, &v, &c, &e));
+    assert_string_equal(v.graph->nodes[0].name, "vision_tower.vision_model.embeddings.patches");
+    assert_string_equal(v.graph->nodes[v.graph->n_nodes - 1].name, "multi_modal_projector.mm_input_projection");
+    ls_graph *text;
+    const ls_build_options o = {.contract = LS_CONTRACT_EXACT16};
+    assert_ok(ls_model_build(&text, c, &o, &e));
+    for (size_t i = 0; ls_checkpoint_unused(c, i); i++) fail_msg("tensor %s is not used", ls_checkpoint_unused(c, i));
+    ls_graph_destroy(text);
+    ls_vision_deinit(&v);
+    ls_checkpoint_close(c);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_error(build_vision(LS_FIXTURES "/vision/tower", cases[i].config, &v, &c, &e), cases[i].code, cases[i].part);
+        assert_null(v.graph);
+        ls_checkpoint_close(c);
+    }
+    assert_ok(build_vision(LS_FIXTURES "/models/gemma3_nested", NULL, &v, &c, &e)); /* a wrapper without "vision_config" is a text model */
+    assert_null(v.graph);
+    ls_checkpoint_close(c);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(fingerprints_are_as_committed),
                                        cmocka_unit_test(every_tensor_is_consumed),
@@ -338,6 +391,7 @@ int main(void) {
                                        cmocka_unit_test(unsupported_fields_are_refused_by_name),
                                        cmocka_unit_test(dynamic_scaling_has_an_end),
                                        cmocka_unit_test(architectures_and_quantisations_are_refused_by_name),
-                                       cmocka_unit_test(nonsense_gives_errors)};
+                                       cmocka_unit_test(nonsense_gives_errors),
+                                       cmocka_unit_test(towers_are_built_or_refused_by_name)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -348,7 +348,7 @@ static void unusable_weights_are_named(void **state) {
     static float bad[2 * C];
     ls_tensor t =
         {.name = "w", .dtype = "F32", .format = LS_F32, .rank = 2, .shape = {2, C}, .data = bad, .bytes = sizeof bad};
-    ls_param p = {"w", &t, 0, 2, C};
+    ls_param p = {.name = "w", .tensor = &t, .rows = 2, .cols = C};
     memset(bad + C + 3, 0xFF, sizeof *bad);
     refuse_weight(&p, LS_INVALID_ARGUMENT, "\"w\"");
     bad[C + 3] = 0;

@@ -122,7 +122,7 @@ static void mlx_weights_are_scaled_in_f32(void **state) {
                          .scales = &scale,
                          .biases = &bias,
                          .scale_bytes = 2};
-    const ls_param w = {"mlx", &t, 0, 1, 32};
+    const ls_param w = {.name = "mlx", .tensor = &t, .rows = 1, .cols = 32};
     float table[SMALL_VOCAB * 32] = {0};
     for (int i = 0; i < SMALL_VOCAB; i++) table[i * 32 + 5] = 1;
     small_graph s;
