@@ -198,17 +198,38 @@ typedef struct ls_capabilities {
     bool batched_serving, paged_kv, speculative_decode, multimodal;
 } ls_capabilities;
 
-/* Time spent in forward passes and sampling since the session began. */
+/* Time spent in forward passes and sampling since the session began; prefill_tokens are those that were computed. */
 typedef struct ls_timings {
     uint64_t prefill_tokens, prefill_ns, decode_tokens, decode_ns;
 } ls_timings;
 
+/* What a session saved (docs/caching.md). |prefix_*|: blocks and bytes of the prefix cache now, and blocks it dropped for want of room. */
+typedef struct ls_statistics {
+    uint64_t reused_tokens; /* prompt tokens that were not computed again */
+    uint64_t prefix_blocks, prefix_bytes, prefix_evicted;
+} ls_statistics;
+
 typedef struct ls_session ls_session;
 
+/* Ways to do less work; zero is none of them. No result depends on them. */
+typedef struct ls_session_options {
+    size_t struct_size;
+    size_t prefix_cache_bytes; /* most bytes of keys and values kept for later prompts that begin alike; backend native */
+    const char *prefix_cache;  /* folder: what is kept is read from there now and written by ls_session_save; NULL: memory only */
+} ls_session_options;
+
 /* One session per model at a time (it owns the executor's slots). FAILED_PRECONDITION when there is one already, or when
- * the model was opened without an executor. A session serves one thread. */
+ * the model was opened without an executor; UNIMPLEMENTED when its backend cannot do what |o| (NULL: no options) asks for. A session
+ * serves one thread. */
 ls_code ls_session_create(ls_session **out, ls_model *m, ls_error *e);
+ls_code ls_session_create_with(ls_session **out, ls_model *m, const ls_session_options *o, ls_error *e);
 void ls_session_destroy(ls_session *s);
+
+/* What was ignored when the session was created: a damaged prefix cache. NULL when nothing was. */
+const char *ls_session_note(const ls_session *s);
+
+/* Writes the prefix cache to its folder, by rename; does nothing without a folder or news. */
+ls_code ls_session_save(ls_session *s, ls_error *e);
 
 ls_capabilities ls_session_capabilities(const ls_session *s);
 
@@ -233,6 +254,7 @@ bool ls_session_is_idle(const ls_session *s);     /* nothing waiting, nothing ac
 size_t ls_session_pending(const ls_session *s);   /* requests waiting for a slot */
 size_t ls_session_active(const ls_session *s);    /* requests in slots */
 ls_timings ls_session_timings(const ls_session *s);
+ls_statistics ls_session_statistics(const ls_session *s);
 
 /* "stop", "length", "cancelled", "error"; static. */
 const char *ls_finish_name(ls_finish f);

@@ -23,7 +23,7 @@ static const char help[] =
     "  --json              print one JSON object: prompt_ids, output_ids, text, finish_reason, logits_sha256 (over the\n"
     "                      f32 little-endian logits of every step), timings, contract, fingerprint, version, compiler,\n"
     "                      backend; on native also level and threads, on xla qualified and xla (engine, precision, compiling)\n"
-    "  --help              this text\n" CLI_SAMPLING_HELP
+    "  --help              this text\n" CLI_PREFIX_HELP CLI_SAMPLING_HELP
     "\nExample: lockstep generate ./model.gguf -p \"Once upon a time\" -n 64 --json\n";
 
 typedef struct generate {
@@ -62,6 +62,7 @@ static int print_report(const generate *g, const ls_model *m, ls_session *s, con
                                     id_array(a->ids, a->n), "text", text ? text : json_null(), "finish_reason", a->finish ? a->finish : "error",
                                     "logits_sha256", a->logits_sha256, "timings", timings, "contract", contract, "fingerprint", ls_model_fingerprint(m));
     cli_report_execution(report, m);
+    cli_report_session(report, s);
     return cli_print_json(report);
 }
 
@@ -96,11 +97,12 @@ static int run(generate *g, ls_model *m, int32_t *prompt, size_t n_prompt) {
     int code = CLI_FAILED, room = ls_model_context(m) - (int)n_prompt;
     ls_request r = {.struct_size = sizeof r, .prompt = prompt, .n_prompt = n_prompt, .max_new = g->max_new > 0 ? g->max_new : room > 0 ? room : 1,
                     .sampling = &g->common.sampling, .ignore_eos = g->ignore_eos, .hash_logits = g->json};
-    ls_code rc = ls_session_create(&s, m, &e);
+    ls_code rc = cli_session(&g->common, &s, m, &e);
     if (!rc) rc = open_text(g, m, &text, &e);
     if (!rc) rc = answer_run(s, &r, text, g->json ? NULL : stdout, &a, &e);
     if (rc) code = cli_fail(&e);
     else code = finish_output(g, m, s, prompt, n_prompt, &a, text != NULL);
+    cli_session_save(s);
     answer_deinit(&a);
     ls_text_destroy(text);
     ls_session_destroy(s);
@@ -109,7 +111,7 @@ static int run(generate *g, ls_model *m, int32_t *prompt, size_t n_prompt) {
 
 /* 0 to go on, otherwise the exit code + 1. */
 static int parse(generate *g, int argc, char **argv) {
-    static const struct option options[] = {CLI_MODEL_OPTIONS, CLI_SAMPLING_OPTIONS, {"prompt", required_argument, NULL, 'p'},
+    static const struct option options[] = {CLI_MODEL_OPTIONS, CLI_PREFIX_OPTIONS, CLI_SAMPLING_OPTIONS, {"prompt", required_argument, NULL, 'p'},
                                             {"max-tokens", required_argument, NULL, 'n'},
                                             {"json", no_argument, NULL, OPT_JSON}, {"ids", required_argument, NULL, OPT_IDS},
                                             {"stop", required_argument, NULL, OPT_STOP},

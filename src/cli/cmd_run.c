@@ -7,7 +7,7 @@
 #include "cli/answer.h"
 #include "cli/options.h"
 
-enum { OPT_SYSTEM = OPT_COMMAND, OPT_STOP, OPT_STATS, MAX_MESSAGES = 10000 };
+enum { OPT_SYSTEM = OPT_COMMAND, OPT_STOP, OPT_STATS, MAX_MESSAGES = 10000, CONVERSATION_CACHE = 256 << 20 };
 
 static const char help[] =
     "Usage: lockstep run MODEL [-p QUESTION] [OPTIONS]\n\n"
@@ -18,7 +18,8 @@ static const char help[] =
     "  -n, --max-tokens N  longest answer; default: as far as the context reaches\n"
     "  --stop TEXT         end an answer before this text; repeatable\n"
     "  --stats             print tokens and speed on standard error\n"
-    "  --help              this text\n" CLI_SAMPLING_HELP
+    "  --help              this text\n" CLI_PREFIX_HELP
+    "  In a conversation on backend native the default is 256M in memory, so that each question reads only what is new.\n" CLI_SAMPLING_HELP
     "  Defaults here: --temp 0.8 --top-k 40 --top-p 0.95 --min-p 0.05 --seed 0. Equal seeds give equal answers; --temp 0 is greedy.\n"
     "\nExample: lockstep run ./SmolLM2-135M-Instruct.Q4_1.gguf -p \"What is the capital of France?\"\n";
 
@@ -59,10 +60,12 @@ static ls_code encode(chat *c, int32_t **ids, size_t *n, ls_error *e) {
     return rc;
 }
 
-static void print_stats(const chat *c, ls_timings before, size_t n_prompt, const answer *a) {
+static void print_stats(const chat *c, ls_timings before, ls_statistics saved, size_t n_prompt, const answer *a) {
+    ls_statistics now = ls_session_statistics(c->session);
     ls_timings t = ls_session_timings(c->session);
     double prefill = (double)(t.prefill_ns - before.prefill_ns) / 1e9, decode = (double)(t.decode_ns - before.decode_ns) / 1e9;
-    fprintf(stderr, "[%zu prompt tokens in %.2f s, %zu answer tokens, %.1f tokens/s, finish: %s]\n", n_prompt, prefill, a->n,
+    fprintf(stderr, "[%zu prompt tokens (%llu kept from before) in %.2f s, %zu answer tokens, %.1f tokens/s, finish: %s]\n", n_prompt,
+            (unsigned long long)(now.reused_tokens - saved.reused_tokens), prefill, a->n,
             decode > 0 ? (double)(t.decode_tokens - before.decode_tokens) / decode : 0, a->finish ? a->finish : "error");
 }
 
@@ -73,6 +76,7 @@ static ls_code reply(chat *c, bool *interrupted, ls_error *e) {
     ls_text *text = NULL;
     answer a = {0};
     ls_timings before = ls_session_timings(c->session);
+    ls_statistics saved = ls_session_statistics(c->session);
     ls_code rc = LS_OK;
     LS_GOTO(encode(c, &ids, &n, e));
     LS_GOTO(ls_text_create(&text, c->model, c->stops, c->n_stops, e));
@@ -83,7 +87,7 @@ static ls_code reply(chat *c, bool *interrupted, ls_error *e) {
     putchar('\n');
     fflush(stdout);
     cli_say_unqualified(c->model);
-    if (c->stats) print_stats(c, before, n, &a);
+    if (c->stats) print_stats(c, before, saved, n, &a);
     *interrupted = a.interrupted;
     LS_GOTO(add_message(c, "assistant", a.text.data, a.text.len, e));
 out:
@@ -140,7 +144,7 @@ static int prompt_loop(chat *c) {
 
 /* 0 to go on, otherwise the exit code + 1. */
 static int parse(chat *c, int argc, char **argv) {
-    static const struct option options[] = {CLI_MODEL_OPTIONS, CLI_SAMPLING_OPTIONS, {"prompt", required_argument, NULL, 'p'},
+    static const struct option options[] = {CLI_MODEL_OPTIONS, CLI_PREFIX_OPTIONS, CLI_SAMPLING_OPTIONS, {"prompt", required_argument, NULL, 'p'},
                                             {"max-tokens", required_argument, NULL, 'n'},
                                             {"system", required_argument, NULL, OPT_SYSTEM}, {"stop", required_argument, NULL, OPT_STOP},
                                             {"stats", no_argument, NULL, OPT_STATS},
@@ -171,10 +175,14 @@ int cli_run(int argc, char **argv) {
     if (done) return done - 1;
     if (!cli_open(&c.common, c.model_name, &c.model)) return CLI_FAILED;
     ls_error e = {0};
-    ls_code rc = ls_session_create(&c.session, c.model, &e);
+    bool loop = !c.prompt && isatty(STDIN_FILENO);
+    if (loop && !c.common.prefix_size_given && (!c.common.model.backend || !strcmp(c.common.model.backend, "native")))
+        c.common.session.prefix_cache_bytes = CONVERSATION_CACHE;
+    ls_code rc = cli_session(&c.common, &c.session, c.model, &e);
     if (!rc) rc = start_conversation(&c, &e);
     answer_catch_interrupt();
-    int code = rc ? cli_fail(&e) : c.prompt || !isatty(STDIN_FILENO) ? answer_once(&c) : prompt_loop(&c);
+    int code = rc ? cli_fail(&e) : loop ? prompt_loop(&c) : answer_once(&c);
+    cli_session_save(c.session);
     json_decref(c.messages);
     ls_session_destroy(c.session);
     ls_model_destroy(c.model);

@@ -1,14 +1,18 @@
 /* Shared options, their environment variables, and opening the model they describe. */
 #include "cli/options.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/build_info.h"
 #include "cli/hub.h"
 
+enum { DEFAULT_PREFIX_CACHE = 256 << 20 };
+
 void cli_options_init(cli_options *o, const char *command) {
-    *o = (cli_options){.command = command, .model = {.struct_size = sizeof(ls_model_options)}, .sampling = {.struct_size = sizeof(ls_sampling)}};
+    *o = (cli_options){.command = command, .model = {.struct_size = sizeof(ls_model_options)}, .sampling = {.struct_size = sizeof(ls_sampling)},
+                       .session = {.struct_size = sizeof(ls_session_options)}};
 }
 
 /* A window as the user counts it: -1 is all, 0 switches the stage off. */
@@ -67,8 +71,32 @@ static int take_sampling(cli_options *o, int opt, const char *value) {
     }
 }
 
+/* "512M", "2G", "1000000". */
+static bool take_size(const cli_options *o, const char *option, const char *text, size_t *out) {
+    char *end;
+    errno = 0;
+    unsigned long long v = strtoull(text, &end, 10);
+    int shift = *end == 'K' ? 10 : *end == 'M' ? 20 : *end == 'G' ? 30 : 0;
+    if (shift) end++;
+    if (end == text || *end || errno || *text == '-' || v > SIZE_MAX >> shift) {
+        cli_usage(o->command, "%s is \"%s\"; give bytes, such as 512M or 2G", option, text);
+        return false;
+    }
+    *out = (size_t)v << shift;
+    return true;
+}
+
+static int take_session(cli_options *o, int opt, const char *value) {
+    switch (opt) {
+    case OPT_PREFIX_CACHE: o->session.prefix_cache = value; return 1;
+    case OPT_PREFIX_CACHE_SIZE: o->prefix_size_given = true; return take_size(o, "--prefix-cache-size", value, &o->session.prefix_cache_bytes) ? 1 : -1;
+    default: return 0;
+    }
+}
+
 int cli_options_take(cli_options *o, int opt, const char *value) {
     int taken = take_model(o, opt, value);
+    if (!taken) taken = take_session(o, opt, value);
     return taken ? taken : take_sampling(o, opt, value);
 }
 
@@ -147,6 +175,11 @@ static bool take_environment(cli_options *o) {
 bool cli_options_finish(cli_options *o) {
     if (o->penalties_off) o->sampling.repetition_penalty = o->sampling.frequency_penalty = o->sampling.presence_penalty = 0;
     if (o->dry_off) o->sampling.dry_multiplier = 0;
+    if (o->session.prefix_cache && !o->prefix_size_given) o->session.prefix_cache_bytes = DEFAULT_PREFIX_CACHE;
+    if (o->session.prefix_cache && !o->session.prefix_cache_bytes) {
+        cli_usage(o->command, "--prefix-cache-size is 0, which leaves nothing for --prefix-cache to keep; give a size such as 512M");
+        return false;
+    }
     return take_environment(o);
 }
 
@@ -189,6 +222,23 @@ void cli_report_execution(json_t *report, const ls_model *m) {
     if (xla) json_object_set(report, "qualified", json_object_get(xla, "qualified"));
     json_object_set(report, "xla", xla);
     json_decref(all);
+}
+
+ls_code cli_session(const cli_options *o, ls_session **out, ls_model *m, ls_error *e) {
+    LS_TRY(ls_session_create_with(out, m, &o->session, e));
+    if (ls_session_note(*out)) fprintf(stderr, "lockstep: %s\n", ls_session_note(*out));
+    return LS_OK;
+}
+
+void cli_session_save(ls_session *s) {
+    ls_error e = {0};
+    if (s && ls_session_save(s, &e)) fprintf(stderr, "lockstep: the prefix cache is not saved: %s\n", e.text);
+}
+
+void cli_report_session(json_t *report, const ls_session *s) {
+    ls_statistics t = ls_session_statistics(s);
+    json_object_set_new(report, "statistics", json_pack("{s:I, s:I, s:I}", "reused_tokens", (json_int_t)t.reused_tokens, "prefix_blocks",
+                                                        (json_int_t)t.prefix_blocks, "prefix_bytes", (json_int_t)t.prefix_bytes));
 }
 
 bool cli_open(cli_options *o, const char *name, ls_model **out) {

@@ -11,6 +11,7 @@ enum {
     OPT_ENGINE, OPT_DEVICE, OPT_PLUGIN, OPT_GPU_TARGET, OPT_PRECISION, OPT_QUANT, OPT_BUCKETS, OPT_ALLOW_UNQUALIFIED,
     OPT_TEMP, OPT_TOP_K, OPT_TOP_P, OPT_MIN_P, OPT_SEED, OPT_REPEAT_PENALTY, OPT_FREQUENCY_PENALTY, OPT_PRESENCE_PENALTY, OPT_REPEAT_LAST_N,
     OPT_DRY_MULTIPLIER, OPT_DRY_BASE, OPT_DRY_ALLOWED_LENGTH, OPT_DRY_LAST_N,
+    OPT_PREFIX_CACHE, OPT_PREFIX_CACHE_SIZE,
     OPT_COMMAND /* first value a command may use for its own options */
 };
 
@@ -35,6 +36,14 @@ enum {
         {"dry-multiplier", required_argument, NULL, OPT_DRY_MULTIPLIER}, {"dry-base", required_argument, NULL, OPT_DRY_BASE},  \
         {"dry-allowed-length", required_argument, NULL, OPT_DRY_ALLOWED_LENGTH},                                               \
         {"dry-penalty-last-n", required_argument, NULL, OPT_DRY_LAST_N}
+
+#define CLI_PREFIX_OPTIONS                                                                                                     \
+    {"prefix-cache", required_argument, NULL, OPT_PREFIX_CACHE}, {"prefix-cache-size", required_argument, NULL, OPT_PREFIX_CACHE_SIZE}
+
+#define CLI_PREFIX_HELP                                                                                                        \
+    "\nLess work (docs/caching.md; changes no result):\n"                                                                     \
+    "  --prefix-cache DIR  keep keys and values of prompts and answers in this folder, for later ones that begin alike\n"        \
+    "  --prefix-cache-size SIZE  most bytes kept, such as 512M; 0: none; default: 256M with --prefix-cache\n"
 
 #define CLI_MODEL_HELP                                                                                                         \
     "MODEL is a .gguf file, a Hugging Face folder, or org/name from the cache (lockstep pull).\n"                              \
@@ -68,6 +77,8 @@ typedef struct cli_options {
     const char *command;
     ls_model_options model;
     ls_sampling sampling;
+    ls_session_options session;
+    bool prefix_size_given;
     bool penalties_off, dry_off; /* a window of 0 was given */
     bool help;                   /* --help was given */
 } cli_options;
@@ -94,8 +105,17 @@ json_t *cli_describe_xla(const ls_model *m);
  * it is qualified and the "xla" object. */
 void cli_report_execution(json_t *report, const ls_model *m);
 
+/* Adds "statistics" to a report: what the session saved. */
+void cli_report_session(json_t *report, const ls_session *s);
+
 /* backends.c: what can run backend xla here, and what is missing for the rest. */
 void cli_list_backends(FILE *out);
+
+/* A session on |m| with the session options; says on standard error what it had to ignore. */
+ls_code cli_session(const cli_options *o, ls_session **out, ls_model *m, ls_error *e);
+
+/* Saves the session's prefix cache; a failure is said on standard error. */
+void cli_session_save(ls_session *s);
 
 /* Opens |name| (a path, or org/name from the cache) with a progress bar. Prints the failure and returns false. */
 bool cli_open(cli_options *o, const char *name, ls_model **out);

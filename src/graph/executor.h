@@ -49,6 +49,27 @@ typedef struct ls_executor_options {
 } ls_executor_options;
 
 typedef struct ls_executor ls_executor;
+
+/* Stored keys and values that several slots share and that outlive them (session/prefix_cache.h).
+ *
+ * A block holds |positions| consecutive positions of a sequence, for every layer, as bytes without meaning outside the executor.
+ * Under an exact contract they depend on the graph, the weights and the sequence's tokens up to the block's end alone. A block lives
+ * while a slot or a caller holds it; a slot that must write to a block that is held elsewhere as well writes to a copy. */
+typedef struct ls_block_sharing {
+    const char *layout; /* names the meaning of the bytes, version included: "native-kv/1" */
+    int positions;
+    size_t (*bytes)(const ls_executor *x);
+    /* Block |index| of |slot|, whose length reaches the block's end, with one more holder. */
+    void *(*hold)(ls_executor *x, int slot, int index);
+    void (*release)(ls_executor *x, void *block); /* one holder less; NULL is fine */
+    /* The empty |slot| begins with |length| positions in block[n], the last of which may be used in part. INVALID_ARGUMENT (a slot that
+     * is not empty, a length that is not n blocks), OUT_OF_RANGE (more than the context). */
+    ls_code (*attach)(ls_executor *x, int slot, void *const *block, int n, int length, ls_error *e);
+    /* A new block, held once, for the caller to fill: all |bytes| of *contents. RESOURCE_EXHAUSTED. */
+    ls_code (*create)(ls_executor *x, void **block, ls_error *e);
+    uint8_t *(*contents)(void *block);
+} ls_block_sharing;
+
 struct ls_executor {
     const char *name; /* "reference", "native" */
     const char *level; /* native: the instruction-set level its kernels use, static; NULL elsewhere */
@@ -61,6 +82,7 @@ struct ls_executor {
     /* Announces that |slot| will hold up to |positions|, so that an executor with static shapes can choose its capacity once;
      * NULL where that does not matter. RESOURCE_EXHAUSTED before any device work when it cannot. */
     ls_code (*reserve)(ls_executor *x, int slot, int positions, ls_error *e);
+    const ls_block_sharing *sharing; /* NULL: slots share nothing */
     /* Bytes of packed weights, KV cache and working buffers. */
     void (*memory)(const ls_executor *x, size_t *weights, size_t *kv, size_t *work);
     void (*destroy)(ls_executor *x);

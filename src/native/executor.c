@@ -150,6 +150,40 @@ static void truncate_slot(ls_executor *base, int slot, int n) {
     if (slot >= 0 && slot < x->o.max_seqs) ls_kv_truncate(&x->kv, slot, n);
 }
 
+static size_t block_bytes(const ls_executor *base) { return ((const ls_native *)(const void *)base)->kv.block_bytes; }
+
+static void *hold_block(ls_executor *base, int slot, int index) {
+    uint8_t *block = ((ls_native *)(void *)base)->kv.slot[slot].block[index];
+    ls_kv_hold(block);
+    return block;
+}
+
+static void release_block(ls_executor *base, void *block) {
+    if (block) ls_kv_release(&((ls_native *)(void *)base)->kv, block);
+}
+
+static ls_code attach_blocks(ls_executor *base, int slot, void *const *block, int n, int held, ls_error *e) {
+    ls_native *x = (ls_native *)(void *)base;
+    if (slot < 0 || slot >= x->o.max_seqs || x->kv.slot[slot].length) LS_FAIL(e, LS_INVALID_ARGUMENT, "slot %d does not exist or is not empty", slot);
+    if (held > x->o.context) LS_FAIL(e, LS_OUT_OF_RANGE, "%d positions do not fit the context of %d", held, x->o.context);
+    if (held < 1 || n != (held + LS_KV_BLOCK - 1) / LS_KV_BLOCK)
+        LS_FAIL(e, LS_INVALID_ARGUMENT, "%d positions in %d blocks of %d", held, n, (int)LS_KV_BLOCK);
+    ls_kv_attach(&x->kv, slot, block, n, held);
+    return LS_OK;
+}
+
+static ls_code create_block(ls_executor *base, void **block, ls_error *e) {
+    uint8_t *made;
+    LS_TRY(ls_kv_take(&((ls_native *)(void *)base)->kv, &made, e));
+    *block = made;
+    return LS_OK;
+}
+
+static uint8_t *block_contents(void *block) { return block; }
+
+static const ls_block_sharing sharing = {.layout = LS_KV_LAYOUT_NAME, .positions = LS_KV_BLOCK, .bytes = block_bytes, .hold = hold_block,
+                                         .release = release_block, .attach = attach_blocks, .create = create_block, .contents = block_contents};
+
 static void memory(const ls_executor *base, size_t *weights, size_t *kv, size_t *work) {
     const ls_native *x = (const ls_native *)(const void *)base;
     *weights = x->weights.bytes;
@@ -245,7 +279,8 @@ ls_code ls_native_create(ls_executor **out, const ls_graph *g, ls_checkpoint *c,
     LS_TRY(ls_level_parse(&cpu, o->level, &level, e));
     ls_native *x;
     LS_TRY(ls_calloc(&x, 1, sizeof *x, "native executor", e));
-    x->base = (ls_executor){.name = "native", .forward = forward, .length = length, .truncate = truncate_slot, .memory = memory, .destroy = destroy};
+    x->base = (ls_executor){.name = "native", .forward = forward, .length = length, .truncate = truncate_slot, .sharing = &sharing, .memory = memory,
+                            .destroy = destroy};
     x->g = g;
     x->checkpoint = c;
     x->o = *o;

@@ -158,9 +158,33 @@ const char *ls_model_unqualified(const ls_model *m) { return m->xla.engine && !m
 bool ls_model_has_chat_template(const ls_model *m) { return m->chat != NULL; }
 void ls_buffer_free(void *p) { ls_free(p); }
 
-ls_code ls_session_create(ls_session **out, ls_model *m, ls_error *e) {
-    if (!m->executor) LS_FAIL(e, LS_FAILED_PRECONDITION, "the model was opened without an executor; open it with LS_LOAD_ALL");
-    ls_session_config c = {.executor = m->executor, .vocab = m->graph->vocab, .context = m->context, .slots = m->slots, .chunk = m->chunk,
-                           .eos = m->eos, .n_eos = m->n_eos, .in_use = &m->session_in_use};
-    return ls_session_create_on(out, &c, e);
+/* All that the keys and values of a block depend on beside the tokens. A cache in memory dies with the model, so the weights, which take
+ * time to hash, count only on disk. */
+static ls_code prefix_identity(ls_model *m, bool on_disk, ls_str *out, ls_error *e) {
+    char weights[65] = "of this process";
+    if (on_disk) {
+        LS_TRY(ls_checkpoint_bytes_sha256(m->checkpoint, weights, e));
+        for (size_t i = 0; i < ls_checkpoint_count(m->checkpoint); i++) ls_checkpoint_forget(m->checkpoint, ls_checkpoint_at(m->checkpoint, i));
+    }
+    return ls_str_printf(out, e, "lockstep prefix cache 1\nlayout %s\ncontract %s/%d\ngraph %s\nweights %s\n",
+                         m->executor->sharing ? m->executor->sharing->layout : "none", ls_contract_name(m->contract), (int)LS_CONTRACT_VERSION,
+                         m->fingerprint, weights);
 }
+
+ls_code ls_session_create_with(ls_session **out, ls_model *m, const ls_session_options *given, ls_error *e) {
+    ls_session_options o = {0};
+    if (given && !given->struct_size) LS_FAIL(e, LS_INVALID_ARGUMENT, "struct_size of the session options is 0; set it to sizeof(ls_session_options)");
+    if (given) memcpy(&o, given, given->struct_size < sizeof o ? given->struct_size : sizeof o);
+    if (!m->executor) LS_FAIL(e, LS_FAILED_PRECONDITION, "the model was opened without an executor; open it with LS_LOAD_ALL");
+    if (o.prefix_cache && !o.prefix_cache_bytes) LS_FAIL(e, LS_INVALID_ARGUMENT, "a prefix cache in a folder needs room; set prefix_cache_bytes");
+    ls_str identity = {0};
+    ls_code rc = o.prefix_cache_bytes ? prefix_identity(m, o.prefix_cache != NULL, &identity, e) : LS_OK;
+    ls_session_config c = {.executor = m->executor, .vocab = m->graph->vocab, .context = m->context, .slots = m->slots, .chunk = m->chunk,
+                           .eos = m->eos, .n_eos = m->n_eos, .in_use = &m->session_in_use, .prefix_bytes = o.prefix_cache_bytes,
+                           .prefix_folder = o.prefix_cache, .identity = identity.data};
+    if (!rc) rc = ls_session_create_on(out, &c, e);
+    ls_str_deinit(&identity);
+    return rc;
+}
+
+ls_code ls_session_create(ls_session **out, ls_model *m, ls_error *e) { return ls_session_create_with(out, m, NULL, e); }

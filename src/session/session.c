@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "base/sha256.h"
+#include "session/prefix_cache.h"
 
 /* A request from submission to its last event. */
 typedef struct request {
@@ -12,6 +13,7 @@ typedef struct request {
     uint64_t id;
     int32_t *tokens;          /* [n_prompt + max_new]: the prompt, then the output */
     size_t n_prompt, n, limit;/* limit = n_prompt + max_new */
+    size_t stored;            /* the slot holds keys and values of tokens[0 .. stored) */
     bool ignore_eos, hash_logits;
     ls_sampler_params params;
     ls_sha256 sha;
@@ -33,6 +35,9 @@ struct ls_session {
     float *logits;            /* [slots, vocab] */
     int32_t *row_token, *row_slot, *row_out; /* [max(chunk, slots)] */
     ls_timings timings;
+    ls_statistics statistics;
+    ls_prefix_cache *prefix;  /* NULL: none */
+    ls_str folder, note;      /* of the prefix cache; note: why its file was ignored */
 };
 
 static uint64_t now_ns(void) {
@@ -58,6 +63,18 @@ static ls_code allocate(ls_session *s, ls_error *e) {
     return ls_sampler_init(&s->sampler, (size_t)c->vocab, e);
 }
 
+/* A damaged file is as good as none, but somebody should know. */
+static ls_code open_prefix(ls_session *s, ls_error *e) {
+    ls_error why = {0};
+    LS_TRY(ls_prefix_create(&s->prefix, s->c.executor, s->c.prefix_bytes, s->c.identity ? s->c.identity : "", e));
+    if (!s->c.prefix_folder) return LS_OK;
+    LS_TRY(ls_str_append(&s->folder, s->c.prefix_folder, SIZE_MAX, e));
+    ls_code rc = ls_prefix_load(s->prefix, s->folder.data, &why);
+    if (rc == LS_DATA_LOSS) return ls_str_printf(&s->note, e, "the prefix cache is ignored: %s", why.text);
+    if (!rc || rc == LS_NOT_FOUND) return LS_OK;
+    LS_FAIL(e, rc, "%s", why.text);
+}
+
 ls_code ls_session_create_on(ls_session **out, const ls_session_config *c, ls_error *e) {
     if (c->slots < 1 || c->slots > LS_MAX_SLOTS) LS_FAIL(e, LS_INVALID_ARGUMENT, "%d slots; allowed are 1 to %d", c->slots, LS_MAX_SLOTS);
     if (c->chunk < 1 || c->chunk > LS_MAX_CHUNK) LS_FAIL(e, LS_INVALID_ARGUMENT, "chunk of %d rows; allowed are 1 to %d", c->chunk, LS_MAX_CHUNK);
@@ -68,6 +85,7 @@ ls_code ls_session_create_on(ls_session **out, const ls_session_config *c, ls_er
     s->c.in_use = NULL;
     s->next_id = 1;
     ls_code rc = allocate(s, e);
+    if (!rc && c->prefix_bytes) rc = open_prefix(s, e);
     if (rc) {
         ls_session_destroy(s);
         return rc;
@@ -96,6 +114,9 @@ void ls_session_destroy(ls_session *s) {
         free_request(r);
     }
     if (s->c.in_use) *s->c.in_use = false;
+    ls_prefix_destroy(s->prefix);
+    ls_str_deinit(&s->folder);
+    ls_str_deinit(&s->note);
     ls_sampler_deinit(&s->sampler);
     ls_free(s->eos);
     ls_free(s->active);
@@ -193,8 +214,15 @@ static void finish(ls_session *s, request *r, ls_finish why) {
     free_request(r);
 }
 
+/* Keeps what the slot holds for later prompts that begin alike. */
+static void keep_prefix(ls_session *s, int slot) {
+    const request *r = s->active[slot];
+    if (s->prefix) ls_prefix_insert(s->prefix, slot, &(ls_prefix_sequence){.token = r->tokens, .n = r->stored});
+}
+
 static void leave_slot(ls_session *s, int slot, ls_finish why) {
     request *r = s->active[slot];
+    if (why != LS_FINISH_ERROR) keep_prefix(s, slot);
     s->active[slot] = NULL;
     s->n_active--;
     s->c.executor->truncate(s->c.executor, slot, 0);
@@ -263,18 +291,31 @@ static void advance(ls_session *s, int slot, const float *logits) {
     if (r->n == r->limit) leave_slot(s, slot, LS_FINISH_LENGTH);
 }
 
-/* Feeds the prompt of |slot| in chunks; the logits of its last row end in s->logits. */
+/* Begins |slot| with what is kept of the prompt, except its last token, whose logits are wanted. */
+static ls_code reuse_prefix(ls_session *s, int slot, ls_error *e) {
+    request *r = s->active[slot];
+    if (!s->prefix) return LS_OK;
+    LS_TRY(ls_prefix_attach(s->prefix, slot, &(ls_prefix_sequence){.token = r->tokens, .n = r->n_prompt}, r->n_prompt - 1, &r->stored, e));
+    s->statistics.reused_tokens += r->stored;
+    return LS_OK;
+}
+
+/* Feeds the rest of the prompt of |slot| in chunks; the logits of its last row end in s->logits. */
 static ls_code prefill(ls_session *s, int slot, ls_error *e) {
-    const request *r = s->active[slot];
+    request *r = s->active[slot];
     ls_executor *x = s->c.executor;
     if (x->reserve) LS_TRY(x->reserve(x, slot, (int)r->limit, e));
-    for (size_t begin = 0, count; begin < r->n_prompt; begin += count) {
+    LS_TRY(reuse_prefix(s, slot, e));
+    for (size_t begin = r->stored, count; begin < r->n_prompt; begin += count) {
         count = r->n_prompt - begin < (size_t)s->c.chunk ? r->n_prompt - begin : (size_t)s->c.chunk;
         for (size_t i = 0; i < count; i++) s->row_slot[i] = slot;
         s->row_out[0] = (int32_t)count - 1;
         ls_batch batch = {.n_rows = (int)count, .token = r->tokens + begin, .slot = s->row_slot, .n_out = begin + count == r->n_prompt, .out_row = s->row_out};
         LS_TRY(x->forward(x, &batch, s->logits, e));
+        r->stored = begin + count;
+        s->timings.prefill_tokens += count;
     }
+    keep_prefix(s, slot);
     return LS_OK;
 }
 
@@ -292,7 +333,6 @@ static ls_code admit_one(ls_session *s, int slot, ls_error *e) {
         leave_slot(s, slot, LS_FINISH_ERROR);
         return ls_error_wrap(e, rc, "request %llu", (unsigned long long)id);
     }
-    s->timings.prefill_tokens += r->n_prompt;
     advance(s, slot, s->logits);
     s->timings.prefill_ns += now_ns() - begin;
     return LS_OK;
@@ -313,6 +353,7 @@ static ls_code decode(ls_session *s, ls_error *e) {
     ls_batch batch = {.n_rows = n, .token = s->row_token, .slot = s->row_slot, .n_out = n, .out_row = s->row_out};
     ls_code rc = s->c.executor->forward(s->c.executor, &batch, s->logits, e);
     for (int i = 0; i < n; i++) {
+        if (!rc) s->active[s->row_slot[i]]->stored++;
         if (rc) leave_slot(s, s->row_slot[i], LS_FINISH_ERROR);
         else advance(s, s->row_slot[i], s->logits + (size_t)i * (size_t)s->c.vocab);
     }
@@ -333,11 +374,27 @@ ls_code ls_session_step(ls_session *s, ls_error *e) {
 
 /* ---- Questions ------------------------------------------------------------------------------------------------------ */
 
-ls_capabilities ls_session_capabilities(const ls_session *s) { return (ls_capabilities){.batched_serving = s->c.slots > 1}; }
+ls_capabilities ls_session_capabilities(const ls_session *s) {
+    return (ls_capabilities){.batched_serving = s->c.slots > 1, .paged_kv = s->c.executor->sharing != NULL};
+}
 bool ls_session_is_idle(const ls_session *s) { return !s->n_waiting && !s->n_active; }
 size_t ls_session_pending(const ls_session *s) { return s->n_waiting; }
 size_t ls_session_active(const ls_session *s) { return s->n_active; }
 ls_timings ls_session_timings(const ls_session *s) { return s->timings; }
+const char *ls_session_note(const ls_session *s) { return s->note.data; }
+
+ls_statistics ls_session_statistics(const ls_session *s) {
+    ls_statistics all = s->statistics;
+    if (s->prefix) {
+        ls_prefix_statistics p = ls_prefix_stats(s->prefix);
+        all.prefix_blocks = p.blocks;
+        all.prefix_bytes = p.bytes;
+        all.prefix_evicted = p.evicted;
+    }
+    return all;
+}
+
+ls_code ls_session_save(ls_session *s, ls_error *e) { return s->folder.data ? ls_prefix_save(s->prefix, s->folder.data, e) : LS_OK; }
 
 const char *ls_finish_name(ls_finish f) {
     static const char *const names[] = {"none", "stop", "length", "cancelled", "error"};

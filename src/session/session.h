@@ -16,6 +16,9 @@ typedef struct ls_session_config {
     const int32_t *eos;       /* [n_eos] copied */
     size_t n_eos;
     bool *in_use;             /* set while the session lives; may be NULL */
+    size_t prefix_bytes;      /* of the prefix cache; 0: none */
+    const char *prefix_folder;/* NULL: memory only; copied */
+    const char *identity;     /* of what the prefix cache holds: ls_prefix_create */
 } ls_session_config;
 
 ls_code ls_session_create_on(ls_session **out, const ls_session_config *c, ls_error *e);

@@ -166,6 +166,28 @@ class CommandTest(unittest.TestCase):
                     seen.add((d["logits_sha256"], tuple(d["output_ids"])))
             self.assertEqual(len(seen), 1)
 
+    def test_prefix_cache(self):
+        ids, other = (",".join(str((k * 37 + 5) % 90) for k in range(n)) for n in (150, 170))
+        plain = self.generate("--ids", other, "-n", "4", "--ignore-eos")
+        self.assertEqual(plain["statistics"]["reused_tokens"], 0)
+        with tempfile.TemporaryDirectory() as folder:
+            cache = os.path.join(folder, "new")
+            for args, reused in ((["--ids", ids, "-n", "1"], 0), (["--ids", other, "-n", "4", "--ignore-eos"], 128)):
+                d = self.generate(*args, "--prefix-cache", cache)
+                self.assertEqual(d["statistics"]["reused_tokens"], reused)
+            self.assertEqual((d["output_ids"], d["logits_sha256"]), (plain["output_ids"], plain["logits_sha256"]))
+            (name,) = os.listdir(cache)
+            with open(os.path.join(cache, name), "r+b") as f:
+                f.seek(5000)
+                f.write(b"damage")
+            result = run("generate", LLAMA, "--json", "--ids", other, "-n", "4", "--ignore-eos", "--prefix-cache", cache)
+            self.check(result, 0, "the prefix cache is ignored")
+            self.assertEqual(json.loads(result.stdout)["logits_sha256"], plain["logits_sha256"])
+            self.check(run("generate", LLAMA, "--ids", ids, "-n", "1", "--prefix-cache", os.path.join(folder, "no", "such")), 0, "is not saved")
+        for size, part in (("x", "such as 512M"), ("-1", "such as 512M"), ("0", "leaves nothing"), ("99999999999999999999", "such as 512M")):
+            self.check(run("generate", LLAMA, "--ids", "1", "--prefix-cache", "d", "--prefix-cache-size", size), 2, part)
+        self.check(run("generate", LLAMA, "--ids", "1", "--backend", "reference", "--prefix-cache-size", "64M"), 1, "use backend native")
+
     def test_seeds(self):
         options = ["--ids", "1,2,3", "-n", "16", "--ignore-eos", "--backend", "reference", "--temp", "3"]
         a, b, c = (self.generate(*options, "--seed", s)["output_ids"] for s in ("5", "5", "6"))
