@@ -164,14 +164,94 @@ typedef struct ls_sampling {
     size_t n_dry_breakers;
 } ls_sampling;
 
-/* Embeddings and positions made by a media processor in place of token ids. Reserved: no session takes one yet. */
+/* ---- Prepared prefill: a prompt whose positions may bring embeddings of their own, such as those of an image ------------------- */
+
+/* Owned token ids, embeddings, positions and mask of one prompt. Immutable; several requests may share one. */
 typedef struct ls_prepared_prefill ls_prepared_prefill;
+
+typedef enum ls_element { LS_ELEMENT_NONE = 0, LS_ELEMENT_F16, LS_ELEMENT_BF16, LS_ELEMENT_F32, LS_ELEMENT_I32 } ls_element;
+
+/* Row-major numbers without gaps. LS_ELEMENT_NONE: not given. */
+typedef struct ls_array {
+    ls_element element;
+    int rank;
+    int64_t shape[4];
+    const void *data;
+    size_t bytes; /* must be what the shape says */
+} ls_array;
+
+/* Positions [begin, end) of a prompt that see each other whatever the order and the window: the tokens of one image. */
+typedef struct ls_image_block {
+    size_t begin, end;
+} ls_image_block;
+
+/* Where embeddings come from, for the counts of a report. */
+typedef struct ls_modality {
+    const char *family; /* "gemma3"; at most 31 bytes */
+    size_t items, tokens;
+} ls_modality;
+
+typedef struct ls_prepared_options {
+    size_t struct_size;
+    const int32_t *tokens;   /* [n_tokens] ids, placeholders of images expanded */
+    size_t n_tokens, length; /* length: declared, must be n_tokens */
+    ls_array embeddings;     /* f32 [rows, hidden] or [1, rows, hidden]; used as they are, not scaled */
+    const size_t *rows_at;   /* [rows] ascending positions that take them; NULL: rows == n_tokens, every position */
+    ls_array positions;      /* i32 [n] or [1, n]: must be 0 .. n - 1; not given: they are */
+    /* The mask beside the causal order: image blocks, ascending and apart; or an additive bias f32 of 0 and at most -1e9 as [n] or
+     * [1, 1, 1, n] over keys, or [n, n] or [1, 1, n, n], which must come down to blocks. |causal|: later keys are masked whatever the
+     * bias says. Layers with a window keep it, except within a block. */
+    const ls_image_block *blocks;
+    size_t n_blocks;
+    ls_array bias;
+    bool causal;
+    const ls_modality *modalities;
+    size_t n_modalities;
+} ls_prepared_options;
+
+/* Why a prepared prefill is refused, in the order of the checks. */
+typedef enum ls_prepared_fault {
+    LS_PREPARED_FINE = 0,
+    /* By ls_prepared_create. */
+    LS_PREPARED_SHAPE_OVERFLOW,
+    LS_PREPARED_BYTE_COUNT,
+    LS_PREPARED_EMBEDDING_SHAPE, /* also by a session: rows that are not those of the positions */
+    LS_PREPARED_EMBEDDING_TYPE,  /* not a float; by a session: not f32 */
+    LS_PREPARED_POSITION_SHAPE,
+    LS_PREPARED_POSITION_TYPE,
+    LS_PREPARED_MASK_TYPE,
+    LS_PREPARED_MASK_SHAPE,
+    LS_PREPARED_MODALITY,
+    /* By a session. */
+    LS_PREPARED_EMPTY,
+    LS_PREPARED_LENGTH,        /* declared length and ids */
+    LS_PREPARED_CAPACITY,
+    LS_PREPARED_HIDDEN_SIZE,
+    LS_PREPARED_NOT_FINITE,
+    LS_PREPARED_POSITION_MODE, /* M-RoPE positions for a model that rotates by one */
+    LS_PREPARED_POSITIONS,     /* not 0 .. n - 1 */
+    LS_PREPARED_MASK_VALUE,    /* NaN, above 0, or neither visible nor masked */
+    LS_PREPARED_MASK_FORM,     /* not the causal order with blocks */
+    LS_PREPARED_BLOCK_LENGTH,  /* a block is longer than a forward pass */
+    LS_PREPARED_TOKEN          /* an id outside the vocabulary */
+} ls_prepared_fault;
+
+/* "embedding shape" and so on; static. */
+const char *ls_prepared_fault_name(ls_prepared_fault f);
+
+/* Copies everything. *why (may be NULL) receives the fault behind a failure. INVALID_ARGUMENT, RESOURCE_EXHAUSTED. */
+ls_code ls_prepared_create(ls_prepared_prefill **out, const ls_prepared_options *o, ls_prepared_fault *why, ls_error *e);
+void ls_prepared_destroy(ls_prepared_prefill *p); /* requests that were submitted with it keep it as long as they need it */
+
+/* Ids [*n] and what they stand for; borrowed. */
+const int32_t *ls_prepared_tokens(const ls_prepared_prefill *p, size_t *n);
+const ls_modality *ls_prepared_modalities(const ls_prepared_prefill *p, size_t *n);
 
 typedef struct ls_request {
     size_t struct_size;
-    const int32_t *prompt;       /* [n_prompt] */
+    const int32_t *prompt;       /* [n_prompt]; NULL with |prepared| */
     size_t n_prompt;
-    const ls_prepared_prefill *prepared; /* must be NULL */
+    ls_prepared_prefill *prepared; /* in place of |prompt|; NULL: none. UNIMPLEMENTED where ls_capabilities say so */
     int max_new;                 /* largest number of tokens to generate; prompt + max_new must fit the context */
     const ls_sampling *sampling; /* NULL: greedy */
     bool ignore_eos;             /* treat end-of-sequence tokens like any other */
@@ -234,9 +314,12 @@ ls_code ls_session_save(ls_session *s, ls_error *e);
 ls_capabilities ls_session_capabilities(const ls_session *s);
 
 /* Queues a request after checking all of it; nothing changes on failure. *id grows with every request. INVALID_ARGUMENT
- * (empty prompt, max_new < 1, token id, sampling value), RESOURCE_EXHAUSTED (prompt + max_new > context, full queue),
- * UNIMPLEMENTED (prepared). */
+ * (empty prompt, max_new < 1, token id, sampling value, prepared), RESOURCE_EXHAUSTED (prompt + max_new > context, full queue),
+ * UNIMPLEMENTED (a prepared prefill for a model that takes none, or a mask it cannot express). */
 ls_code ls_session_submit(ls_session *s, const ls_request *r, uint64_t *id, ls_error *e);
+
+/* What ls_session_submit would say of |p| with |max_new| new tokens; *why (may be NULL) receives the fault. */
+ls_code ls_session_check_prepared(const ls_session *s, ls_prepared_prefill *p, int max_new, ls_prepared_fault *why, ls_error *e);
 
 /* One step: waiting requests enter free slots in order (whole prompt, first token), then every active slot decodes one
  * token in one pass. Events are then waiting in ls_session_next_event: take them all before the next step

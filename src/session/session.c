@@ -6,6 +6,7 @@
 
 #include "base/sha256.h"
 #include "session/prefix_cache.h"
+#include "session/prepared.h"
 
 /* A request from submission to its last event. */
 typedef struct request {
@@ -14,6 +15,9 @@ typedef struct request {
     int32_t *tokens;          /* [n_prompt + max_new]: the prompt, then the output */
     size_t n_prompt, n, limit;/* limit = n_prompt + max_new */
     size_t stored;            /* the slot holds keys and values of tokens[0 .. stored) */
+    ls_prepared_prefill *prepared; /* held until the slot holds the prompt; NULL: none */
+    ls_prefix_extra *extra;   /* [n_extra] what entered beside the tokens */
+    size_t n_extra;
     bool ignore_eos, hash_logits;
     ls_sampler_params params;
     ls_sha256 sha;
@@ -33,7 +37,7 @@ struct ls_session {
     size_t first_event, n_events, cap_events;
     ls_sampler sampler;
     float *logits;            /* [slots, vocab] */
-    int32_t *row_token, *row_slot, *row_out; /* [max(chunk, slots)] */
+    int32_t *row_token, *row_slot, *row_out; /* [max_rows] */
     ls_timings timings;
     ls_statistics statistics;
     ls_prefix_cache *prefix;  /* NULL: none */
@@ -48,9 +52,14 @@ static uint64_t now_ns(void) {
 
 /* ---- Creation ---------------------------------------------------------------------------------------------------- */
 
+static ls_prepared_limits limits_of(const ls_session *s) {
+    int rows = s->c.chunk > s->c.slots ? s->c.chunk : s->c.slots;
+    return (ls_prepared_limits){.hidden = s->c.hidden, .vocab = s->c.vocab, .context = s->c.context, .max_rows = s->c.max_rows ? s->c.max_rows : rows};
+}
+
 static ls_code allocate(ls_session *s, ls_error *e) {
     const ls_session_config *c = &s->c;
-    size_t rows = (size_t)(c->chunk > c->slots ? c->chunk : c->slots), n_logits = 0;
+    size_t rows = (size_t)limits_of(s).max_rows, n_logits = 0;
     if (!ls_size_mul((size_t)c->slots, (size_t)c->vocab, &n_logits))
         LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "%d slots of %lld logits", c->slots, (long long)c->vocab);
     LS_TRY(ls_calloc(&s->eos, c->n_eos, sizeof *s->eos, "end-of-sequence ids", e));
@@ -98,6 +107,8 @@ ls_code ls_session_create_on(ls_session **out, const ls_session_config *c, ls_er
 
 static void free_request(request *r) {
     if (!r) return;
+    ls_prepared_destroy(r->prepared);
+    ls_free(r->extra);
     ls_free(r->tokens);
     ls_free(r);
 }
@@ -130,10 +141,19 @@ void ls_session_destroy(ls_session *s) {
 
 /* ---- Submission -------------------------------------------------------------------------------------------------- */
 
-static ls_code check_request(const ls_session *s, const ls_request *r, ls_error *e) {
-    if (r->prepared)
+ls_code ls_session_check_prepared(const ls_session *s, ls_prepared_prefill *p, int max_new, ls_prepared_fault *why, ls_error *e) {
+    ls_prepared_fault unused;
+    ls_prepared_limits l = limits_of(s);
+    if (!why) why = &unused;
+    *why = LS_PREPARED_FINE;
+    if (!s->c.hidden)
         LS_FAIL(e, LS_UNIMPLEMENTED,
                 "this session takes token ids only; prepared embeddings (images, audio) are not supported by this model and runtime bundle");
+    if (max_new < 1) LS_FAIL(e, LS_INVALID_ARGUMENT, "max_new is %d; ask for at least one new token", max_new);
+    return ls_prepared_admit(p, &l, max_new, why, e);
+}
+
+static ls_code check_tokens(const ls_session *s, const ls_request *r, ls_error *e) {
     if (!r->n_prompt || !r->prompt) LS_FAIL(e, LS_INVALID_ARGUMENT, "the prompt is empty; give at least one token");
     if (r->max_new < 1) LS_FAIL(e, LS_INVALID_ARGUMENT, "max_new is %d; ask for at least one new token", r->max_new);
     size_t total = 0;
@@ -145,6 +165,13 @@ static ls_code check_request(const ls_session *s, const ls_request *r, ls_error 
     for (size_t i = 0; i < r->n_prompt; i++)
         if (r->prompt[i] < 0 || r->prompt[i] >= s->c.vocab)
             LS_FAIL(e, LS_INVALID_ARGUMENT, "prompt token %zu is %d; the vocabulary has ids 0 to %lld", i, (int)r->prompt[i], (long long)s->c.vocab - 1);
+    return LS_OK;
+}
+
+static ls_code check_request(const ls_session *s, const ls_request *r, ls_error *e) {
+    if (r->prepared && s->c.hidden && (r->prompt || r->n_prompt))
+        LS_FAIL(e, LS_INVALID_ARGUMENT, "the request has a prompt and a prepared prefill; give one of them");
+    LS_TRY(r->prepared ? ls_session_check_prepared(s, r->prepared, r->max_new, NULL, e) : check_tokens(s, r, e));
     if (s->n_waiting >= LS_MAX_QUEUED) LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "%zu requests are waiting, the most allowed; try again later", s->n_waiting);
     return LS_OK;
 }
@@ -159,21 +186,36 @@ static ls_code reserve_events(ls_session *s, ls_error *e) {
     return LS_OK;
 }
 
+/* The admitted payload, and what of it the prefix cache must know after it is gone. */
+static ls_code take_prepared(request *r, ls_prepared_prefill *p, ls_error *e) {
+    LS_TRY(ls_calloc(&r->extra, p->n_extra, sizeof *r->extra, "request", e));
+    for (size_t i = 0; i < p->n_extra; i++) {
+        r->extra[i].position = p->extra[i].position;
+        memcpy(r->extra[i].sha256, p->extra[i].sha256, sizeof r->extra[i].sha256);
+    }
+    r->n_extra = p->n_extra;
+    ls_prepared_hold(p);
+    r->prepared = p;
+    return LS_OK;
+}
+
 static ls_code new_request(request **out, const ls_request *given, ls_error *e) {
     request *r;
     LS_TRY(ls_calloc(&r, 1, sizeof *r, "request", e));
+    const int32_t *prompt = given->prepared ? given->prepared->token : given->prompt;
     ls_code rc = ls_sampler_prepare(&r->params, given->sampling, e);
-    r->n_prompt = r->n = given->n_prompt;
+    r->n_prompt = r->n = given->prepared ? given->prepared->n : given->n_prompt;
     r->limit = r->n_prompt + (size_t)given->max_new;
     r->ignore_eos = given->ignore_eos;
     r->hash_logits = given->hash_logits;
     ls_sha256_init(&r->sha);
     if (!rc) rc = ls_calloc(&r->tokens, r->limit, sizeof *r->tokens, "request tokens", e);
+    if (!rc && given->prepared) rc = take_prepared(r, given->prepared, e);
     if (rc) {
         free_request(r);
         return rc;
     }
-    memcpy(r->tokens, given->prompt, r->n_prompt * sizeof *r->tokens);
+    memcpy(r->tokens, prompt, r->n_prompt * sizeof *r->tokens);
     *out = r;
     return LS_OK;
 }
@@ -214,10 +256,15 @@ static void finish(ls_session *s, request *r, ls_finish why) {
     free_request(r);
 }
 
+static ls_prefix_sequence sequence_of(const request *r, size_t n) {
+    return (ls_prefix_sequence){.token = r->tokens, .n = n, .extra = r->extra, .n_extra = r->n_extra};
+}
+
 /* Keeps what the slot holds for later prompts that begin alike. */
 static void keep_prefix(ls_session *s, int slot) {
     const request *r = s->active[slot];
-    if (s->prefix) ls_prefix_insert(s->prefix, slot, &(ls_prefix_sequence){.token = r->tokens, .n = r->stored});
+    ls_prefix_sequence held = sequence_of(r, r->stored);
+    if (s->prefix) ls_prefix_insert(s->prefix, slot, &held);
 }
 
 static void leave_slot(ls_session *s, int slot, ls_finish why) {
@@ -295,12 +342,14 @@ static void advance(ls_session *s, int slot, const float *logits) {
 static ls_code reuse_prefix(ls_session *s, int slot, ls_error *e) {
     request *r = s->active[slot];
     if (!s->prefix) return LS_OK;
-    LS_TRY(ls_prefix_attach(s->prefix, slot, &(ls_prefix_sequence){.token = r->tokens, .n = r->n_prompt}, r->n_prompt - 1, &r->stored, e));
+    ls_prefix_sequence wanted = sequence_of(r, r->n_prompt);
+    LS_TRY(ls_prefix_attach(s->prefix, slot, &wanted, r->n_prompt - 1, &r->stored, e));
     s->statistics.reused_tokens += r->stored;
     return LS_OK;
 }
 
-/* Feeds the rest of the prompt of |slot| in chunks; the logits of its last row end in s->logits. */
+/* Feeds the rest of the prompt of |slot| in chunks that split no image block; the logits of its last row end in s->logits. The payload
+ * of a prepared prompt is not needed after that. */
 static ls_code prefill(ls_session *s, int slot, ls_error *e) {
     request *r = s->active[slot];
     ls_executor *x = s->c.executor;
@@ -308,14 +357,21 @@ static ls_code prefill(ls_session *s, int slot, ls_error *e) {
     LS_TRY(reuse_prefix(s, slot, e));
     for (size_t begin = r->stored, count; begin < r->n_prompt; begin += count) {
         count = r->n_prompt - begin < (size_t)s->c.chunk ? r->n_prompt - begin : (size_t)s->c.chunk;
+        if (r->prepared) count = ls_prepared_piece(r->prepared, begin, count);
         for (size_t i = 0; i < count; i++) s->row_slot[i] = slot;
         s->row_out[0] = (int32_t)count - 1;
         ls_batch batch = {.n_rows = (int)count, .token = r->tokens + begin, .slot = s->row_slot, .n_out = begin + count == r->n_prompt, .out_row = s->row_out};
+        if (r->prepared) {
+            batch.embedding = r->prepared->row + begin;
+            batch.block = r->prepared->span + begin;
+        }
         LS_TRY(x->forward(x, &batch, s->logits, e));
         r->stored = begin + count;
         s->timings.prefill_tokens += count;
     }
     keep_prefix(s, slot);
+    ls_prepared_destroy(r->prepared);
+    r->prepared = NULL;
     return LS_OK;
 }
 
@@ -375,7 +431,7 @@ ls_code ls_session_step(ls_session *s, ls_error *e) {
 /* ---- Questions ------------------------------------------------------------------------------------------------------ */
 
 ls_capabilities ls_session_capabilities(const ls_session *s) {
-    return (ls_capabilities){.batched_serving = s->c.slots > 1, .paged_kv = s->c.executor->sharing != NULL};
+    return (ls_capabilities){.batched_serving = s->c.slots > 1, .multimodal = s->c.hidden > 0, .paged_kv = s->c.executor->sharing != NULL};
 }
 bool ls_session_is_idle(const ls_session *s) { return !s->n_waiting && !s->n_active; }
 size_t ls_session_pending(const ls_session *s) { return s->n_waiting; }

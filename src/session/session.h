@@ -16,6 +16,8 @@ typedef struct ls_session_config {
     const int32_t *eos;       /* [n_eos] copied */
     size_t n_eos;
     bool *in_use;             /* set while the session lives; may be NULL */
+    int64_t hidden;           /* columns of embeddings that prompts may bring; 0: token ids only */
+    int max_rows;             /* of one forward pass: how long an image block may be; 0: max(chunk, slots) */
     size_t prefix_bytes;      /* of the prefix cache; 0: none */
     const char *prefix_folder;/* NULL: memory only; copied */
     const char *identity;     /* of what the prefix cache holds: ls_prefix_create */

@@ -211,7 +211,7 @@ static void test_refusals_change_nothing(void **state) {
     r = (ls_request){.struct_size = sizeof r, .prompt = outside, .n_prompt = 2, .max_new = 4};
     assert_error(ls_session_submit(s, &r, &id, &e), LS_INVALID_ARGUMENT, "prompt token 1 is 97");
     int anything = 0;
-    r = (ls_request){.struct_size = sizeof r, .prompt = prompt, .n_prompt = 3, .max_new = 4, .prepared = (const ls_prepared_prefill *)&anything};
+    r = (ls_request){.struct_size = sizeof r, .prompt = prompt, .n_prompt = 3, .max_new = 4, .prepared = (ls_prepared_prefill *)&anything};
     assert_error(ls_session_submit(s, &r, &id, &e), LS_UNIMPLEMENTED, "token ids only");
     ls_sampling hot = {.struct_size = sizeof hot, .temperature = -1};
     r = (ls_request){.struct_size = sizeof r, .prompt = prompt, .n_prompt = 3, .max_new = 4, .sampling = &hot};

@@ -7,6 +7,7 @@
 
 #include "fixture_models.h"
 #include "prepared_rows.h"
+#include "session/session.h"
 #include "xla/executor.h"
 #include "xla/pjrt.h"
 
@@ -86,6 +87,89 @@ static void long_block(void **state) {
     check("llama", LS_CONTRACT_EXACT16, LONG, (ls_span[]){{5, 295}}, 1, whole, 1, NULL);
 }
 
+/* ---- Sessions -------------------------------------------------------------------------------------------------------------- */
+
+enum { NEW = 4, REQUESTS = 6, SLOTS = 4 };
+
+typedef struct stream {
+    uint64_t id;
+    int32_t out[NEW];
+    size_t n;
+    char sha[65];
+} stream;
+
+static ls_prepared_prefill *prepared_of(const fixture *f, const prepared_rows *p, int32_t *words) {
+    ls_prepared_prefill *made;
+    ls_error e = {0};
+    ls_image_block block[3];
+    size_t at[N], n = 0, hidden = (size_t)f->graph->hidden;
+    float *values = calloc(N, hidden * sizeof *values);
+    for (int i = 0; i < 3; i++) block[i] = (ls_image_block){(size_t)blocks[i].begin, (size_t)blocks[i].end};
+    for (int i = 0; i < N; i++) {
+        words[i] = p->token[i] < 0 ? 3 : p->token[i];
+        if (!p->embedding[i]) continue;
+        memcpy(values + n * hidden, p->embedding[i], hidden * sizeof *values);
+        at[n++] = (size_t)i;
+    }
+    ls_prepared_options o = {.struct_size = sizeof o, .tokens = words, .n_tokens = N, .length = N, .rows_at = at, .blocks = block, .n_blocks = 3,
+                             .embeddings = {LS_ELEMENT_F32, 2, {(int64_t)n, f->graph->hidden}, values, n * hidden * sizeof *values}};
+    assert_ok(ls_prepared_create(&made, &o, NULL, &e));
+    free(values);
+    return made;
+}
+
+/* Request |i| is the image prompt when even, the same words without an image when odd; |each|: one after another. */
+static void serve(const fixture *f, ls_executor *x, int slots, ls_prepared_prefill *image, const int32_t *words, bool each, stream r[REQUESTS]) {
+    ls_session *s;
+    ls_error e = {0};
+    ls_session_config c = {.executor = x, .vocab = f->vocab, .context = CONTEXT, .slots = slots, .chunk = 24, .hidden = f->graph->hidden, .max_rows = N};
+    assert_ok(ls_session_create_on(&s, &c, &e));
+    memset(r, 0, REQUESTS * sizeof *r);
+    for (int i = 0; i < REQUESTS; i++) {
+        ls_request q = {.struct_size = sizeof q, .max_new = NEW, .ignore_eos = true, .hash_logits = true};
+        if (i % 2) q.prompt = words, q.n_prompt = (size_t)(N - i);
+        else q.prepared = image;
+        assert_ok(ls_session_submit(s, &q, &r[i].id, &e));
+        while ((each || i == REQUESTS - 1) && !ls_session_is_idle(s)) {
+            assert_ok(ls_session_step(s, &e));
+            for (ls_event v; ls_session_next_event(s, &v);)
+                for (int k = 0; k <= i; k++) {
+                    if (r[k].id != v.id) continue;
+                    if (v.finish) memcpy(r[k].sha, v.logits_sha256, sizeof v.logits_sha256);
+                    else r[k].out[r[k].n++] = v.token;
+                }
+        }
+    }
+    ls_session_destroy(s);
+}
+
+/* Images and text in one ragged batch, more requests than slots, equal to the native executor's answers to each alone. */
+static void mixed_batches(void **state) {
+    (void)state;
+    fixture f;
+    ls_error e = {0};
+    prepared_rows p;
+    int32_t words[N];
+    stream want[REQUESTS], got[REQUESTS];
+    assert_ok(fixture_open(&f, "gemma3", LS_CONTRACT_EXACT16, &e));
+    prepared_rows_make(&p, f.graph, N, blocks, 3, 5);
+    ls_prepared_prefill *image = prepared_of(&f, &p, words);
+    ls_executor *native, *x;
+    ls_executor_options o = {.max_seqs = 1, .context = CONTEXT, .max_rows = N, .threads = 1};
+    assert_ok(ls_native_create(&native, f.graph, f.checkpoint, &o, &e));
+    serve(&f, native, 1, image, words, true, want);
+    native->destroy(native);
+    o.max_seqs = SLOTS;
+    assert_ok(ls_xla_create(&x, f.graph, f.checkpoint, engine, NULL, &o, &e));
+    serve(&f, x, SLOTS, image, words, false, got);
+    x->destroy(x);
+    for (int i = 0; i < REQUESTS; i++)
+        if (memcmp(want[i].out, got[i].out, sizeof got[i].out) || strcmp(want[i].sha, got[i].sha)) fail_msg("request %d differs from native's", i);
+    ls_prepared_destroy(image);
+    prepared_rows_free(&p);
+    fixture_close(&f);
+}
+
 static int open_engine(void **state) {
     (void)state;
     ls_error e = {0};
@@ -104,6 +188,7 @@ int main(void) {
         cmocka_unit_test(whole_and_in_pieces),
         cmocka_unit_test(node_by_node),
         cmocka_unit_test(long_block),
+        cmocka_unit_test(mixed_batches),
     };
     return cmocka_run_group_tests(tests, open_engine, close_engine);
 }
