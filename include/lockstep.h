@@ -181,9 +181,9 @@ typedef struct ls_array {
 } ls_array;
 
 /* Positions [begin, end) of a prompt that see each other whatever the order and the window: the tokens of one image. */
-typedef struct ls_image_block {
+typedef struct ls_prepared_block {
     size_t begin, end;
-} ls_image_block;
+} ls_prepared_block;
 
 /* Where embeddings come from, for the counts of a report. */
 typedef struct ls_modality {
@@ -201,7 +201,7 @@ typedef struct ls_prepared_options {
     /* The mask beside the causal order: image blocks, ascending and apart; or an additive bias f32 of 0 and at most -1e9 as [n] or
      * [1, 1, 1, n] over keys, or [n, n] or [1, 1, n, n], which must come down to blocks. |causal|: later keys are masked whatever the
      * bias says. Layers with a window keep it, except within a block. */
-    const ls_image_block *blocks;
+    const ls_prepared_block *blocks;
     size_t n_blocks;
     ls_array bias;
     bool causal;

@@ -19,7 +19,7 @@ struct ls_prepared_prefill {
     ls_array embeddings, positions, bias; /* |data| owned */
     size_t *at;            /* [rows]; NULL: every position */
     bool causal;
-    ls_image_block *block; /* [n_blocks] */
+    ls_prepared_block *block; /* [n_blocks] */
     size_t n_blocks;
     ls_modality *modality; /* [n_modalities], |family| within |family_text| */
     char (*family_text)[LS_FAMILY_BYTES];

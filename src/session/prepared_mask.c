@@ -62,7 +62,7 @@ ls_code ls_prepared_mask(const ls_prepared_prefill *p, ls_span *span, ls_prepare
     if (p->bias.element) return from_bias(p, span, why, e);
     *why = LS_PREPARED_MASK_FORM;
     for (size_t b = 0, past = 0; b < p->n_blocks; b++) {
-        const ls_image_block *k = &p->block[b];
+        const ls_prepared_block *k = &p->block[b];
         if (k->begin < past || k->begin >= k->end || k->end > p->n)
             LS_FAIL(e, LS_INVALID_ARGUMENT, "prepared prefill: image block %zu is [%zu, %zu); blocks must ascend within the %zu positions", b, k->begin,
                     k->end, p->n);

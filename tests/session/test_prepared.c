@@ -21,7 +21,7 @@ typedef struct payload {
     int32_t token[N], position[3 * N];
     float embedding[2 * HIDDEN], bias[N * N];
     size_t at[2];
-    ls_image_block block[2];
+    ls_prepared_block block[2];
     ls_modality modality[2];
     ls_prepared_options o;
 } payload;
@@ -177,7 +177,7 @@ static void rows_and_blocks(void **state) {
     p.at[1] = N;
     refused(&p, LS_PREPARED_EMBEDDING_SHAPE, "row 1 belongs to position 6");
     payload_init(&p);
-    static const ls_image_block bad[][2] = {{{2, 2}}, {{3, 2}}, {{2, N + 1}}, {{N, N + 1}}, {{0, 3}, {2, 4}}};
+    static const ls_prepared_block bad[][2] = {{{2, 2}}, {{3, 2}}, {{2, N + 1}}, {{N, N + 1}}, {{0, 3}, {2, 4}}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         memcpy(p.block, bad[i], sizeof p.block);
         p.o.n_blocks = bad[i][1].end ? 2 : 1;
@@ -261,11 +261,11 @@ static ls_prepared_prefill *image_prompt(const fixture *f, uint64_t seed) {
     enum { ROWS = 112, BLOCKS = 3 };
     ls_error e = {0};
     prepared_rows r;
-    ls_image_block block[BLOCKS];
+    ls_prepared_block block[BLOCKS];
     size_t at[ROWS], n = 0;
     float *values = calloc(ROWS, (size_t)f->graph->hidden * sizeof *values);
     prepared_rows_make(&r, f->graph, ROWS, blocks, BLOCKS, seed);
-    for (int i = 0; i < BLOCKS; i++) block[i] = (ls_image_block){(size_t)blocks[i].begin, (size_t)blocks[i].end};
+    for (int i = 0; i < BLOCKS; i++) block[i] = (ls_prepared_block){(size_t)blocks[i].begin, (size_t)blocks[i].end};
     for (int i = 0; i < ROWS; i++) {
         if (r.token[i] < 0) r.token[i] = 3; /* the placeholder, the same whatever the image */
         else r.token[i] = (i * 29 + 1) % f->vocab;

@@ -101,10 +101,10 @@ typedef struct stream {
 static ls_prepared_prefill *prepared_of(const fixture *f, const prepared_rows *p, int32_t *words) {
     ls_prepared_prefill *made;
     ls_error e = {0};
-    ls_image_block block[3];
+    ls_prepared_block block[3];
     size_t at[N], n = 0, hidden = (size_t)f->graph->hidden;
     float *values = calloc(N, hidden * sizeof *values);
-    for (int i = 0; i < 3; i++) block[i] = (ls_image_block){(size_t)blocks[i].begin, (size_t)blocks[i].end};
+    for (int i = 0; i < 3; i++) block[i] = (ls_prepared_block){(size_t)blocks[i].begin, (size_t)blocks[i].end};
     for (int i = 0; i < N; i++) {
         words[i] = p->token[i] < 0 ? 3 : p->token[i];
         if (!p->embedding[i]) continue;
