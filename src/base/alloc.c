@@ -5,9 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <sys/mman.h>
+
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
+
+/* Arrays from LARGE_BYTES on begin at a huge page and ask for such pages: a table walk for every 4 KiB slows reading them. */
+enum { LARGE_BYTES = 32 << 20, HUGE_PAGE = 2 << 20, LINE = 64 };
 
 bool ls_size_add(size_t a, size_t b, size_t *out) {
     if (a > SIZE_MAX - b) return false;
@@ -51,9 +56,14 @@ ls_code ls_realloc(void *ptr, size_t n, size_t elem, const char *what, ls_error 
 ls_code ls_alloc_aligned(void *out, size_t n, size_t elem, const char *what, ls_error *e) {
     size_t bytes = 0;
     LS_TRY(array_bytes(n, elem, what, &bytes, e));
-    if (!ls_size_add(bytes, 63, &bytes)) LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "%s: size overflow", what);
-    void *p = aligned_alloc(64, bytes & ~(size_t)63);
+    size_t align = bytes < LARGE_BYTES ? LINE : HUGE_PAGE, used = bytes;
+    if (!ls_size_add(bytes, align - 1, &bytes)) LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "%s: size overflow", what);
+    bytes &= ~(align - 1);
+    void *p = aligned_alloc(align, bytes);
     if (!p) LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "%s: out of memory for %zu bytes", what, bytes);
+#ifdef MADV_HUGEPAGE
+    if (align == HUGE_PAGE) madvise(p, used & ~(align - 1), MADV_HUGEPAGE); /* a wish: memory without it serves as well */
+#endif
     memcpy(out, &p, sizeof p);
     return LS_OK;
 }

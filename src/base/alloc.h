@@ -17,7 +17,7 @@ ls_code ls_calloc(void *out, size_t n, size_t elem, const char *what, ls_error *
 /* Grows *ptr from any size to |n| elements, keeping contents (new tail not zeroed). *ptr may be NULL. */
 ls_code ls_realloc(void *ptr, size_t n, size_t elem, const char *what, ls_error *e);
 
-/* Like ls_calloc, aligned to 64 bytes (huge-page friendly when large), not zeroed. Free with ls_free. */
+/* Like ls_calloc, aligned to 64 bytes, not zeroed; from 32 MiB on in huge pages where the system gives them. Free with ls_free. */
 ls_code ls_alloc_aligned(void *out, size_t n, size_t elem, const char *what, ls_error *e);
 
 void ls_free(void *p); /* NULL is fine */

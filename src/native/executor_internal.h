@@ -36,6 +36,7 @@ typedef struct ls_native_weights {
     ls_packed *packed;     /* [n_packed] */
     const ls_param **source; /* [n_packed] what each was packed from */
     size_t n_packed, bytes;
+    uint8_t *memory;       /* what the packed matrices lie in */
 } ls_native_weights;
 
 typedef struct ls_native ls_native;

@@ -12,6 +12,7 @@ typedef struct loader {
     ls_pool *pool;
     const ls_executor_options *o;
     double done, total; /* weights packed, and to pack */
+    size_t used;        /* bytes of w->memory */
 } loader;
 
 /* ---- Vectors ---------------------------------------------------------------------------------------------------- */
@@ -71,8 +72,10 @@ static ls_code check(loader *l, const ls_tensor *t, ls_error *e) {
 static ls_code pack(loader *l, const ls_param *p, bool checked, const ls_packed **out, ls_error *e) {
     ls_native_weights *w = l->w;
     if (!checked) LS_TRY(check(l, p->tensor, e));
-    LS_TRY(ls_pack(&w->packed[w->n_packed], p->tensor, p->row_begin, p->rows, l->contract, l->c, l->pool, e));
+    LS_TRY(ls_pack(&w->packed[w->n_packed], p->tensor, p->row_begin, p->rows, l->contract, l->c, l->pool,
+                   w->memory + l->used, e));
     ls_checkpoint_forget(l->c, p->tensor);
+    l->used += ls_packed_bytes(&w->packed[w->n_packed]);
     w->bytes += ls_packed_bytes(&w->packed[w->n_packed]);
     w->source[w->n_packed] = p;
     *out = &w->packed[w->n_packed++];
@@ -119,29 +122,48 @@ static ls_code load_node(loader *l, const ls_node *n, ls_node_weights *w, ls_err
     }
 }
 
-static size_t count_matrices(const ls_graph *g, double *weights) {
-    size_t count = 0;
-    for (size_t i = 0; i < g->n_nodes; i++) {
-        const ls_node *n = &g->nodes[i];
-        if (n->op == LS_OP_LINEAR) {
-            count++;
-            *weights += (double)n->w[0]->rows * (double)n->w[0]->cols;
-        } else if (n->op == LS_OP_MOE) {
-            count += 3 * (size_t)n->moe->experts;
-            *weights += 3.0 * n->moe->experts * (double)n->moe->gate[0].rows * (double)n->moe->gate[0].cols;
-        }
+/* The matrices of one node: their number, their weights and their bytes when packed, added to what was counted before. A matrix that
+ * two nodes share counts twice: memory that is never written costs nothing. */
+static ls_code count_node(loader *l, const ls_node *n, size_t *count, size_t *bytes, ls_error *e) {
+    const ls_param *role[3] = {n->op == LS_OP_LINEAR ? n->w[0] : NULL};
+    size_t roles = n->op == LS_OP_LINEAR, each = 1;
+    if (n->op == LS_OP_MOE) {
+        roles = 3;
+        each = (size_t)n->moe->experts;
+        role[0] = n->moe->gate;
+        role[1] = n->moe->up;
+        role[2] = n->moe->down;
     }
-    return count;
+    for (size_t k = 0; k < roles; k++)
+        for (size_t i = 0; i < each; i++) {
+            const ls_param *p = &role[k][i];
+            size_t b = 0;
+            LS_TRY(ls_pack_bytes(&b, p->tensor, p->rows, l->contract, e));
+            if (!ls_size_add(*bytes, b, bytes)) LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "the size of all packed weights overflows");
+            l->total += (double)p->rows * (double)p->cols;
+            ++*count;
+        }
+    return LS_OK;
+}
+
+/* Room for everything: all matrices one after the other in one piece of memory, so that it can consist of huge pages. */
+static ls_code make_room(loader *l, const ls_graph *g, ls_error *e) {
+    size_t count = 0, bytes = 0;
+    for (size_t i = 0; i < g->n_nodes; i++) {
+        ls_code rc = count_node(l, &g->nodes[i], &count, &bytes, e);
+        if (rc) return ls_error_wrap(e, rc, "node \"%s\"", g->nodes[i].name);
+    }
+    LS_TRY(ls_alloc_aligned(&l->w->memory, bytes, 1, "weights", e));
+    LS_TRY(ls_calloc(&l->w->packed, count, sizeof *l->w->packed, "weights", e));
+    return ls_calloc(&l->w->source, count, sizeof *l->w->source, "weights", e);
 }
 
 ls_code ls_native_weights_init(ls_native_weights *w, const ls_graph *g, ls_checkpoint *c, ls_pool *pool, const ls_executor_options *o, ls_error *e) {
     loader l = {.w = w, .c = c, .contract = g->contract, .pool = pool, .o = o};
-    size_t count = count_matrices(g, &l.total);
     ls_code rc = LS_OK;
     *w = (ls_native_weights){.n_nodes = g->n_nodes};
     LS_GOTO(ls_calloc(&w->node, g->n_nodes, sizeof *w->node, "weights", e));
-    LS_GOTO(ls_calloc(&w->packed, count, sizeof *w->packed, "weights", e));
-    LS_GOTO(ls_calloc(&w->source, count, sizeof *w->source, "weights", e));
+    LS_GOTO(make_room(&l, g, e));
     report(&l);
     for (size_t i = 0; i < g->n_nodes; i++) {
         rc = load_node(&l, &g->nodes[i], &w->node[i], e);
@@ -166,5 +188,6 @@ void ls_native_weights_deinit(ls_native_weights *w) {
     ls_free(w->node);
     ls_free(w->packed);
     ls_free(w->source);
+    ls_free(w->memory);
     *w = (ls_native_weights){0};
 }

@@ -40,7 +40,7 @@ static ls_code layout(ls_packed *w, const ls_tensor *t, int64_t n, ls_contract c
     w->super_at = w->scale_at + (size_t)w->form.groups * w->entry_bytes;
     size_t supers = w->super ? (size_t)(w->form.groups / w->super) : 0;
     w->span_at = (w->super_at + supers * w->super_bytes + 63) & ~(size_t)63;
-    w->tile_bytes = w->span_at + (size_t)w->spans * w->span_bytes;
+    w->tile_bytes = w->span_at + (size_t)w->spans * w->span_bytes; /* a multiple of 64, as span_at and spans are */
     return LS_OK;
 }
 
@@ -176,7 +176,15 @@ static void scratch_deinit(scratch *s) {
     ls_free(s->floats);
 }
 
-ls_code ls_pack(ls_packed *out, const ls_tensor *t, int64_t row_begin, int64_t n, ls_contract contract, ls_checkpoint *c, ls_pool *pool, ls_error *e) {
+ls_code ls_pack_bytes(size_t *bytes, const ls_tensor *t, int64_t n, ls_contract contract, ls_error *e) {
+    ls_packed w = {0};
+    LS_TRY(layout(&w, t, n, contract, e));
+    if (!ls_size_mul((size_t)w.tiles, w.tile_bytes, bytes)) LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "tensor \"%s\": its packed size overflows", t->name);
+    return LS_OK;
+}
+
+ls_code ls_pack(ls_packed *out, const ls_tensor *t, int64_t row_begin, int64_t n, ls_contract contract, ls_checkpoint *c, ls_pool *pool, uint8_t *place,
+                ls_error *e) {
     ls_packed w = {0};
     LS_TRY(layout(&w, t, n, contract, e));
     if (row_begin < 0 || n < 0 || row_begin > ls_tensor_rows(t) - n)
@@ -185,7 +193,9 @@ ls_code ls_pack(ls_packed *out, const ls_tensor *t, int64_t row_begin, int64_t n
     int threads = ls_pool_threads(pool);
     job j = {.w = &w, .t = t, .c = c, .row_begin = row_begin};
     ls_code rc;
-    LS_GOTO(ls_alloc_aligned(&w.data, (size_t)w.tiles, w.tile_bytes, t->name, e));
+    w.owned = !place;
+    w.data = place;
+    if (w.owned) LS_GOTO(ls_alloc_aligned(&w.data, (size_t)w.tiles, w.tile_bytes, t->name, e));
     LS_GOTO(ls_calloc(&j.scratch, (size_t)threads, sizeof *j.scratch, "weight packing", e));
     for (int i = 0; i < threads; i++) LS_GOTO(scratch_init(&j.scratch[i], &w, e));
     ls_pool_run(pool, pack_share, &j);
@@ -200,6 +210,6 @@ out:
 size_t ls_packed_bytes(const ls_packed *w) { return (size_t)w->tiles * w->tile_bytes; }
 
 void ls_packed_deinit(ls_packed *w) {
-    ls_free(w->data);
+    if (w->owned) ls_free(w->data);
     *w = (ls_packed){0};
 }

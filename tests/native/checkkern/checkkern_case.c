@@ -70,7 +70,7 @@ static void quantise_reference(const ls_acts *a, int64_t row, const float *x, ls
 
 static void pack_guarded(ck_ready *z, ls_pool *pool) {
     ls_error e = {0};
-    must(ls_pack(&z->packed, &z->tensor.t, 0, z->c.n, z->c.contract, NULL, pool, &e), &e);
+    must(ls_pack(&z->packed, &z->tensor.t, 0, z->c.n, z->c.contract, NULL, pool, NULL, &e), &e);
     ck_buffer_init(&z->weights, ls_packed_bytes(&z->packed), z->c.side);
     memcpy(z->weights.data, z->packed.data, z->weights.bytes);
     ls_free(z->packed.data);
