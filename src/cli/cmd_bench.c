@@ -1,9 +1,9 @@
 /* lockstep bench: prefill and decode speed of one model. Decoding ignores end-of-sequence tokens, prompts are fixed. */
 #include <string.h>
 
-#include "cli/options.h"
+#include "cli/bench_steps.h"
 
-enum { OPT_BATCH = OPT_COMMAND, OPT_JSON, MAX_REPEATS = 1000 };
+enum { OPT_BATCH = OPT_COMMAND, OPT_JSON, OPT_STEPS, MAX_REPEATS = 1000 };
 
 static const char help[] =
     "Usage: lockstep bench MODEL [OPTIONS]\n\n"
@@ -14,6 +14,8 @@ static const char help[] =
     "  -r N                repeats; default: 3, the best and the mean are shown\n"
     "  --batch N           sequences that write at once; default: 1\n"
     "  --json              as one JSON object\n"
+    "  --steps             measures what lines of standard input ask for, answers in JSON lines: \"prefill N\",\n"
+    "                      \"open SEQUENCES N\", then \"decode STEPS\", \"close\"\n"
     "  --help              this text\n\n"
     "Example: lockstep bench ./model.gguf -p 512 -n 128 -r 5\n";
 
@@ -21,7 +23,7 @@ typedef struct bench {
     cli_options common;
     const char *model_name;
     int prompt, tokens, repeats, batch;
-    bool json;
+    bool json, steps;
 } bench;
 
 /* Sum and largest of the repeats' speeds. */
@@ -109,6 +111,7 @@ static int report(const bench *b, const ls_model *m, speed prefill, speed decode
 /* 0 to go on, otherwise the exit code + 1. */
 static int parse(bench *b, int argc, char **argv) {
     static const struct option options[] = {CLI_MODEL_OPTIONS, {"batch", required_argument, NULL, OPT_BATCH}, {"json", no_argument, NULL, OPT_JSON},
+                                            {"steps", no_argument, NULL, OPT_STEPS},
                                             {"help", no_argument, NULL, 'h'}, {0}};
     for (int opt; (opt = getopt_long(argc, argv, "p:n:r:h", options, NULL)) != -1;) {
         int taken = cli_options_take(&b->common, opt, optarg);
@@ -117,6 +120,7 @@ static int parse(bench *b, int argc, char **argv) {
         if (taken) continue;
         if (opt == 'h') b->common.help = true;
         else if (opt == OPT_JSON) b->json = true;
+        else if (opt == OPT_STEPS) b->steps = true;
         else if (opt == 'p') ok = cli_int("bench", "-p", optarg, 1, LS_MAX_CONTEXT - 1, &b->prompt);
         else if (opt == 'n') ok = cli_int("bench", "-n", optarg, 1, LS_MAX_CONTEXT - 2, &b->tokens);
         else if (opt == 'r') ok = cli_int("bench", "-r", optarg, 1, MAX_REPEATS, &b->repeats);
@@ -142,6 +146,11 @@ int cli_bench(int argc, char **argv) {
     ls_error e = {0};
     speed prefill = {0}, decode = {0};
     if (!cli_open(&b.common, b.model_name, &m)) return CLI_FAILED;
+    if (b.steps) {
+        int failed = cli_bench_steps(m, b.batch, o->context, &e) ? cli_fail(&e) : CLI_OK;
+        ls_model_destroy(m);
+        return failed;
+    }
     int code = measure(&b, m, &prefill, &decode, &e) ? cli_fail(&e) : report(&b, m, prefill, decode);
     ls_model_destroy(m);
     return code;

@@ -65,8 +65,9 @@ typedef struct ls_packed {
 ls_code ls_pack_bytes(size_t *bytes, const ls_tensor *t, int64_t n, ls_contract contract, ls_error *e);
 
 /* Packs rows [row_begin, row_begin + n) of |t| for |contract|, the rows split over the threads of |pool|, into |place| (64-byte
- * aligned, ls_pack_bytes long, the caller's; NULL: memory of its own). The tensor must have passed ls_tensor_check_weight. Pages of |c|'s files (NULL: none) are given back as their rows have been packed. Errors:
- * those of ls_weight_form_of, OUT_OF_RANGE for rows the tensor lacks, RESOURCE_EXHAUSTED. */
+ * aligned, ls_pack_bytes long, the caller's; NULL: memory of its own). The tensor must have passed ls_tensor_check_weight. Pages of
+ * |c|'s files (NULL: none) are given back as their rows have been packed. Errors: those of ls_weight_form_of, OUT_OF_RANGE for rows
+ * the tensor lacks, RESOURCE_EXHAUSTED. */
 ls_code ls_pack(ls_packed *out, const ls_tensor *t, int64_t row_begin, int64_t n, ls_contract contract, ls_checkpoint *c, ls_pool *pool, uint8_t *place,
                 ls_error *e);
 void ls_packed_deinit(ls_packed *w); /* fine on a zeroed struct */

@@ -226,6 +226,15 @@ class CommandTest(unittest.TestCase):
         self.assertGreater(d["decode_tokens_per_second_best"], 0)
         self.check(run("bench", LLAMA, "--backend", "reference", "-p", "4", "-n", "2", "-r", "1"), 0, "tokens/s")
 
+    def test_bench_steps(self):
+        steps = ["bench", LLAMA, "--steps", "--batch", "3", "--ctx-size", "32"]
+        lines = "prefill 8\nopen 3 4\ndecode 5\ndecode 2\nclose\nprefill 9\n"
+        answers = [json.loads(line) for line in self.check(run(*steps, input=lines), 0).splitlines()]
+        self.assertEqual([{k: v for k, v in a.items() if k != "seconds"} for a in answers],
+                         [{"loaded": 0}, {"read": 8}, {"read": 12}, {"decoded": 15}, {"decoded": 6}, {"read": 0}, {"read": 9}])
+        for line in ("decode 1", "open 4 4", "prefill 32", "open 1 4\nprefill 4", "sing"):
+            self.check(run(*steps, input=line + "\n"), 1, "bench:")
+
     def test_tokenize(self):
         with tempfile.TemporaryDirectory() as folder:
             shutil.copy(os.path.join(FIXTURES, "text", "tokenizer", "qwen2.json"), os.path.join(folder, "tokenizer.json"))
