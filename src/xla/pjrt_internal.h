@@ -14,6 +14,9 @@
 /* dlopen, GetPjrtApi, version and functions, one-time initialisation. |*api| lives as long as the process. Errors as ls_pjrt_open. */
 ls_code ls_pjrt_load(const PJRT_Api **api, const char *path, ls_error *e);
 
+/* Whether the library of this path is in the process already. */
+bool ls_pjrt_is_loaded(const char *path);
+
 /* Turns a plugin's error, which it destroys, into ours: same code, "what: " and the plugin's text. NULL is LS_OK. */
 ls_code ls_pjrt_check(const PJRT_Api *api, PJRT_Error *error, const char *what, ls_error *e);
 

@@ -1,11 +1,13 @@
 /* Opening a PJRT engine: plugin, client, device, accepted compile settings, identity, cache. */
 #include <ctype.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "xla/host_target.h"
 #include "xla/pjrt_engine.h"
+#include "xla/pjrt_trial.h"
 
 /* Compiled once per setting to see what this plugin accepts. */
 static const char probe[] = "func.func public @main(%arg0: tensor<f32>) -> tensor<f32> {\n  return %arg0 : tensor<f32>\n}\n";
@@ -212,22 +214,48 @@ static ls_engine_traits traits_of(const char *device) {
 
 /* ---- Open -------------------------------------------------------------------------------------------------------------- */
 
+/* What is opened and what of it runs the plugin's code for the first time. */
+typedef struct start {
+    pjrt_engine *x;
+    const ls_pjrt_options *o;
+    const char *path, *device;
+    PJRT_DeviceDescription *description;
+    unsigned mask;
+} start;
+
+static ls_code start_plugin(start *s, ls_error *e) {
+    pjrt_engine *x = s->x;
+    LS_TRY(ls_pjrt_load(&x->api, s->path, e));
+    LS_TRY(create_client(x, s->o->client_options, e));
+    LS_TRY(read_platform(x, s->device, s->path, e));
+    x->base.traits = traits_of(s->device);
+    LS_TRY(pick_device(x, s->o->ordinal, &s->description, e));
+    return choose_settings(x, &s->mask, e);
+}
+
+static void attempt(void *user) { start_plugin(user, NULL); }
+
+/* A plugin reads XLA_FLAGS once, when it first makes a client, and ends the process when it does not like them. */
+static ls_code try_flags(start *s, ls_error *e) {
+    const char *flags = getenv("XLA_FLAGS");
+    char what[256];
+    if (!flags || !*flags || ls_pjrt_is_loaded(s->path)) return LS_OK;
+    snprintf(what, sizeof what, "with XLA_FLAGS=\"%.160s\", which must be corrected or unset, the plugin", flags);
+    return ls_pjrt_trial(attempt, s, what, e);
+}
+
 static ls_code fill(pjrt_engine *x, const ls_pjrt_options *o, const char *path, const char *device, ls_error *e) {
-    PJRT_DeviceDescription *description = NULL;
+    start s = {.x = x, .o = o, .path = path, .device = device};
     const char *kind = "";
-    unsigned mask = 0;
     ls_str line = {0};
-    LS_TRY(ls_pjrt_load(&x->api, path, e));
-    LS_TRY(create_client(x, o->client_options, e));
-    LS_TRY(read_platform(x, device, path, e));
-    x->base.traits = traits_of(device);
-    LS_TRY(pick_device(x, o->ordinal, &description, e));
-    LS_TRY(choose_settings(x, &mask, e));
+    LS_TRY(try_flags(&s, e));
+    LS_TRY(start_plugin(&s, e));
+    unsigned mask = s.mask;
     LS_TRY(ls_pjrt_compile_options(&x->options, x->device_id, mask, e));
     LS_TRY(describe_flags(x, mask, o->client_options, e));
     LS_TRY(describe_compiler(x, e));
-    LS_TRY(describe_device(x, description, o->ordinal, &kind, e));
-    LS_TRY(describe_target(x, description, kind, e));
+    LS_TRY(describe_device(x, s.description, o->ordinal, &kind, e));
+    LS_TRY(describe_target(x, s.description, kind, e));
     LS_TRY(describe_library(x, path, e));
     ls_code rc = ls_engine_identity_text(&x->base.identity, &line, e);
     if (!rc) rc = copy(x, &x->identity_line, line.data, line.len, e);

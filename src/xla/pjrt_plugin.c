@@ -85,15 +85,25 @@ out:
     return rc;
 }
 
+/* Without a slash dlopen would look in the system's folders instead. */
+static ls_code local_path(ls_str *out, const char *path, ls_error *e) { return ls_str_printf(out, e, "%s%s", strchr(path, '/') ? "" : "./", path); }
+
+bool ls_pjrt_is_loaded(const char *path) {
+    ls_str local = {0};
+    void *library = local_path(&local, path, NULL) ? NULL : dlopen(local.data, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+    if (library) dlclose(library);
+    ls_str_deinit(&local);
+    return library != NULL;
+}
+
 ls_code ls_pjrt_load(const PJRT_Api **api, const char *path, ls_error *e) {
     /* Two threads must not initialise one library twice. */
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     *api = NULL;
     if (!ls_file_exists(path)) LS_FAIL(e, ls_is_folder(path) ? LS_INVALID_ARGUMENT : LS_NOT_FOUND, "the plugin \"%s\" is not a file", path);
-    /* Without a slash dlopen would look in the system's folders instead. */
     ls_str local = {0};
     ls_code rc;
-    LS_GOTO(ls_str_printf(&local, e, "%s%s", strchr(path, '/') ? "" : "./", path));
+    LS_GOTO(local_path(&local, path, e));
     pthread_mutex_lock(&lock);
     rc = load(api, local.data, e);
     pthread_mutex_unlock(&lock);
