@@ -8,7 +8,7 @@
 #include "base/sha256.h"
 #include "xla/exec_cache.h"
 
-enum { NAME_DIGITS = 32, MAX_RECORDS = 4096 };
+enum { NAME_DIGITS = 32 };
 
 static const char suffix[] = ".qualified.json";
 
@@ -164,7 +164,7 @@ static ls_code look_through(findings *f, const json_t *combination, const char *
     LS_TRY(digest(combination, prefix, e));
     DIR *d = opendir(folder);
     ls_code rc = LS_OK;
-    for (const struct dirent *entry; !rc && d && f->passed + f->failed < MAX_RECORDS && (entry = readdir(d));) {
+    for (const struct dirent *entry; !rc && d && f->passed + f->failed <= LS_QUALIFICATION_MAX_RECORDS && (entry = readdir(d));) {
         size_t n = strlen(entry->d_name), end = sizeof suffix - 1;
         if (strncmp(entry->d_name, prefix, NAME_DIGITS) || n < end || strcmp(entry->d_name + n - end, suffix)) continue;
         ls_str path = {0};
@@ -173,7 +173,12 @@ static ls_code look_through(findings *f, const json_t *combination, const char *
         ls_str_deinit(&path);
     }
     if (d) closedir(d);
-    return rc;
+    if (rc || f->passed + f->failed <= LS_QUALIFICATION_MAX_RECORDS) return rc;
+    /* One that failed may be among those that were not read. */
+    f->failed++;
+    f->problem.len = 0;
+    return ls_str_printf(&f->problem, e, "\"%s\" holds more than %d records of it; delete those of models that are gone, named %s-*%s", folder,
+                         LS_QUALIFICATION_MAX_RECORDS, prefix, suffix);
 }
 
 ls_code ls_qualification_find(const json_t *combination, const char *folder, bool *qualified, ls_str *why, ls_error *e) {

@@ -12,7 +12,7 @@
 
 #define LS_QUALIFICATION_SCHEMA "lockstep-qualification-v1"
 
-enum { LS_QUALIFICATION_MAX_BYTES = 64 << 10 };
+enum { LS_QUALIFICATION_MAX_BYTES = 64 << 10, LS_QUALIFICATION_MAX_RECORDS = 4096 };
 
 /* The combination of a graph on an engine; the caller's. |precision| and |packed| count under the float contract. */
 ls_code ls_qualification_combination(json_t **out, const ls_graph *g, const ls_engine_identity *engine, const ls_xla_options *xo, ls_error *e);
@@ -25,7 +25,7 @@ ls_code ls_qualification_parse(const char *text, size_t len, const char *name, j
 ls_code ls_qualification_store(const json_t *record, const char *folder, ls_str *path, ls_error *e);
 
 /* Whether |combination| is qualified. |why|, appended to: the model of the record that says so, or what is missing and what to run.
- * An unreadable record does not qualify. Errors: no memory, no cache folder. */
+ * An unreadable record does not qualify, nor do more than LS_QUALIFICATION_MAX_RECORDS of one combination. Errors: no memory, no cache folder. */
 ls_code ls_qualification_find(const json_t *combination, const char *folder, bool *qualified, ls_str *why, ls_error *e);
 
 #endif

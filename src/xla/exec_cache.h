@@ -3,7 +3,7 @@
  *
  * An entry repeats its key in a header and carries the hash of its payload, so an entry that is truncated, damaged or
  * another program's is never handed out. Files appear by rename: readers see a whole entry or none, and writers at the
- * same time do no harm. Deleting the folder is always safe. */
+ * same time do no harm. What a killed writer left is deleted when the folder is next opened. Deleting the folder is always safe. */
 #ifndef LS_XLA_EXEC_CACHE_H
 #define LS_XLA_EXEC_CACHE_H
 
@@ -20,7 +20,7 @@ typedef struct ls_exec_key {
 } ls_exec_key;
 
 /* Opens |folder|, or the default when NULL: $XDG_CACHE_HOME/lockstep/xla, else $HOME/.cache/lockstep/xla. Folders that are
- * missing are made, for this user alone. FAILED_PRECONDITION (no home, not a folder, writable by everybody: entries are
+ * missing are made, for this user alone. FAILED_PRECONDITION (no home, not a folder, writable by others than its owner: entries are
  * code), PERMISSION_DENIED. */
 ls_code ls_exec_cache_open(ls_exec_cache **out, const char *folder, ls_error *e);
 void ls_exec_cache_close(ls_exec_cache *c); /* NULL is fine */

@@ -12,12 +12,6 @@ struct ls_program {
     PJRT_Buffer **args, **outs; /* scratch of execute: [n_params], [n_results] */
 };
 
-struct ls_buffer {
-    PJRT_Buffer *pjrt;
-    ls_tensor_type type;
-    bool consumed; /* donated to a run */
-};
-
 static const PJRT_Buffer_Type foreign_type[LS_DT_COUNT] = {
     [LS_DT_F32] = PJRT_Buffer_Type_F32, [LS_DT_F16] = PJRT_Buffer_Type_F16, [LS_DT_BF16] = PJRT_Buffer_Type_BF16, [LS_DT_F64] = PJRT_Buffer_Type_F64,
     [LS_DT_I1] = PJRT_Buffer_Type_PRED, [LS_DT_I8] = PJRT_Buffer_Type_S8,   [LS_DT_I16] = PJRT_Buffer_Type_S16,   [LS_DT_I32] = PJRT_Buffer_Type_S32,
@@ -216,18 +210,6 @@ static ls_code op_read(ls_engine *base, const ls_buffer *b, void *data, size_t b
     PJRT_Buffer_ToHostBuffer_Args *a = PJRT(PJRT_Buffer_ToHostBuffer, .src = b->pjrt, .host_layout = &layout, .dst = data, .dst_size = bytes);
     LS_TRY(ls_pjrt_check(x->api, x->api->PJRT_Buffer_ToHostBuffer(a), "reading", e));
     return ls_pjrt_await(x->api, a->event, "reading", e);
-}
-
-const ls_tensor_type *ls_pjrt_buffer_type(const ls_buffer *b) { return &b->type; }
-
-ls_code ls_pjrt_buffer_address(const ls_engine *base, const ls_buffer *b, uintptr_t *out, ls_error *e) {
-    const PJRT_Api *api = ((const pjrt_engine *)base)->api;
-    if (b->consumed) LS_FAIL(e, LS_FAILED_PRECONDITION, "address of a buffer that was donated to a run");
-    if (!PJRT_HAS(api, PJRT_Buffer_UnsafePointer)) LS_FAIL(e, LS_UNIMPLEMENTED, "this plugin does not tell addresses");
-    PJRT_Buffer_UnsafePointer_Args *a = PJRT(PJRT_Buffer_UnsafePointer, .buffer = b->pjrt);
-    LS_TRY(ls_pjrt_check(api, api->PJRT_Buffer_UnsafePointer(a), "reading an address", e));
-    *out = a->buffer_pointer;
-    return LS_OK;
 }
 
 /* ---- Execution ------------------------------------------------------------------------------------------------------ */

@@ -28,13 +28,6 @@ typedef struct ls_pjrt_options {
  * missing). */
 ls_code ls_pjrt_open(ls_engine **out, const ls_pjrt_options *o, ls_error *e);
 
-/* Type of a buffer of this engine; lives as long as the buffer. */
-const ls_tensor_type *ls_pjrt_buffer_type(const ls_buffer *b);
-
-/* Address of a buffer in its device's memory, to see that a donated argument became an output in place. UNIMPLEMENTED when
- * the plugin does not tell. */
-ls_code ls_pjrt_buffer_address(const ls_engine *x, const ls_buffer *b, uintptr_t *out, ls_error *e);
-
 /* ---- Discovery --------------------------------------------------------------------------------------------------------- */
 
 /* A plugin on this machine. Strings belong to the list. */

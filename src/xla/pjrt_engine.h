@@ -18,6 +18,12 @@ typedef struct pjrt_engine {
     const char *identity_line; /* ls_engine_identity_text */
 } pjrt_engine;
 
+struct ls_buffer {
+    PJRT_Buffer *pjrt;
+    ls_tensor_type type;
+    bool consumed; /* donated to a run */
+};
+
 extern const ls_engine_ops ls_pjrt_ops;
 
 /* Compiles without cache or checks. */

@@ -110,6 +110,22 @@ static void test_unreadable_records(void **state) {
     ls_str_deinit(&path);
 }
 
+/* 4096 models of one combination count; with one more nobody knows whether one failed. */
+static void test_too_many_records(void **state) {
+    (void)state;
+    ls_str path = {0};
+    char name[400];
+    store(record(combination(LS_CONTRACT_EXACT16, LS_PRECISION_F32, "many"), "a", NULL), &path);
+    size_t stem = path.len - strlen(".qualified.json") - 32;
+    for (int i = 0; i < LS_QUALIFICATION_MAX_RECORDS; i++) {
+        snprintf(name, sizeof name, "%.*s%032d.qualified.json", (int)stem, path.data, i);
+        if (i + 1 == LS_QUALIFICATION_MAX_RECORDS) expect(combination(LS_CONTRACT_EXACT16, LS_PRECISION_F32, "many"), true, "a");
+        assert_int_equal(link(path.data, name), 0);
+    }
+    expect(combination(LS_CONTRACT_EXACT16, LS_PRECISION_F32, "many"), false, "holds more than 4096 records of it; delete");
+    ls_str_deinit(&path);
+}
+
 static void check_refused(json_t *r, const char *part) {
     ls_error e = {0};
     ls_str path = {0};
@@ -178,6 +194,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_combination, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_failures_count, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_unreadable_records, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_too_many_records, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_claims, make_folder, remove_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,17 +1,19 @@
 /* The PJRT engine on the real CPU plugins that tools/fetch_plugins.py brings: every test that computes runs on all of them. */
 #include "test.h"
 
+#include <fcntl.h>
 #include <fenv.h>
 #include <glob.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/file.h"
-#include "xla/exec_cache.h"
-#include "xla/pjrt.h"
-#include "xla/signature.h"
+#include "xla/pjrt_engine.h"
 
 enum { PLUGINS = 3 };
 static const char *const plugin_files[PLUGINS] = {"xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so", "fastatomstruct_xla_cpu/libpjrt_cpu.so",
@@ -125,7 +127,7 @@ static void every_dtype(void **state) {
         ls_buffer *args[N_IN], *outs[9];
         for (int t = 0; t < N_IN; t++) args[t] = upload(x, in[t].type, in[t].data);
         assert_ok(x->ops->execute(x, p, args, N_IN, outs, 9, &e));
-        assert_true(ls_tensor_type_equal(ls_pjrt_buffer_type(outs[2]), &(ls_tensor_type){LS_DT_I64, 2, {2, 2}}));
+        assert_true(ls_tensor_type_equal(&outs[2]->type, &(ls_tensor_type){LS_DT_I64, 2, {2, 2}}));
 
         int32_t dot8[4] = {0}, dot16[4] = {0};
         int64_t dot64[4] = {0};
@@ -200,6 +202,15 @@ static const char donating_module[] =
     "    %0 = stablehlo.dynamic_update_slice %kv, %row, %at, %z : (tensor<64x32xf32>, tensor<1x32xf32>, tensor<i32>, tensor<i32>) -> tensor<64x32xf32>\n"
     "    return %one, %0 : tensor<f32>, tensor<64x32xf32>\n  }\n}\n";
 
+static uintptr_t address(const ls_engine *x, const ls_buffer *b) {
+    const PJRT_Api *api = ((const pjrt_engine *)(const void *)x)->api;
+    PJRT_Buffer_UnsafePointer_Args *a = PJRT(PJRT_Buffer_UnsafePointer, .buffer = b->pjrt);
+    ls_error e = {0};
+    assert_true(PJRT_HAS(api, PJRT_Buffer_UnsafePointer));
+    assert_ok(ls_pjrt_check(api, api->PJRT_Buffer_UnsafePointer(a), "reading an address", &e));
+    return a->buffer_pointer;
+}
+
 /* 20 steps on one buffer, fresh and from the cache: the same storage all along, and the donated buffer refuses to be used again. */
 static void donation_is_in_place(void **state) {
     (void)state;
@@ -211,19 +222,16 @@ static void donation_is_in_place(void **state) {
         assert_int_equal(info.cache_hit, i % 2);
         float state_of_kv[64 * 32] = {0}, row[32], got[64 * 32], one;
         ls_buffer *kv = upload(x, (ls_tensor_type){LS_DT_F32, 2, {64, 32}}, state_of_kv);
-        uintptr_t first, now;
-        assert_ok(ls_pjrt_buffer_address(x, kv, &first, &e));
+        uintptr_t first = address(x, kv);
         for (int32_t step = 0; step < 20; step++) {
             for (int k = 0; k < 32; k++) row[k] = state_of_kv[step * 32 + k] = (float)(step * 100 + k);
             ls_buffer *args[3] = {kv, upload(x, (ls_tensor_type){LS_DT_F32, 2, {1, 32}}, row), upload(x, (ls_tensor_type){LS_DT_I32, 0, {0}}, &step)}, *outs[2];
             assert_ok(x->ops->execute(x, p, args, 3, outs, 2, &e));
             assert_error(x->ops->read(x, kv, got, sizeof got, &e), LS_FAILED_PRECONDITION, "donated");
-            assert_error(ls_pjrt_buffer_address(x, kv, &now, &e), LS_FAILED_PRECONDITION, "donated");
             ls_buffer *again[2];
             assert_error(x->ops->execute(x, p, args, 3, again, 2, &e), LS_FAILED_PRECONDITION, "argument 0 was donated");
             assert_ok(x->ops->read(x, outs[0], &one, sizeof one, &e));
-            assert_ok(ls_pjrt_buffer_address(x, outs[1], &now, &e));
-            assert_int_equal(first, now);
+            assert_int_equal(first, address(x, outs[1]));
             for (int t = 0; t < 3; t++) x->ops->free_buffer(x, args[t]);
             x->ops->free_buffer(x, outs[0]);
             kv = outs[1];
@@ -548,6 +556,8 @@ static void cache_folders(void **state) {
     assert_int_equal(mkdir(folder, 0777), 0);
     assert_int_equal(chmod(folder, 0777), 0);
     assert_error(ls_exec_cache_open(&c, folder, &e), LS_FAILED_PRECONDITION, "writable by everybody");
+    assert_int_equal(chmod(folder, 0770), 0);
+    assert_error(ls_exec_cache_open(&c, folder, &e), LS_FAILED_PRECONDITION, "writable by its group");
 
     snprintf(folder, sizeof folder, "%s/default", cache);
     setenv("XDG_CACHE_HOME", folder, 1);
@@ -572,6 +582,48 @@ static void cache_folders(void **state) {
     assert_string_equal(again, "88d4266fd4e6338d13b845fcf289579d209c897823b9217da3e161936f031589");
     ls_exec_cache_close(c);
     unsetenv("XDG_CACHE_HOME");
+}
+
+/* A child that is killed while it writes an entry leaves half of one. */
+static void killed_writers_leave_nothing(void **state) {
+    (void)state;
+    ls_error e = {0};
+    ls_exec_cache *c;
+    char folder[300], half[400], held[400], other[400];
+    snprintf(folder, sizeof folder, "%s/killed", cache);
+    assert_ok(ls_exec_cache_open(&c, folder, &e));
+    ls_exec_cache_close(c);
+    snprintf(half, sizeof half, "%s/entry.exec.tmp.AbCd12", folder);
+    snprintf(held, sizeof held, "%s/entry.exec.tmp.EfGh34", folder);
+    snprintf(other, sizeof other, "%s/entry.exec", folder);
+    int ends[2];
+    char byte;
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    if (!child) {
+        int fd = open(half, O_WRONLY | O_CREAT | O_EXCL, 0600);
+        bool ok = fd >= 0 && !flock(fd, LOCK_EX) && write(fd, "half", 4) == 4 && write(ends[1], "x", 1) == 1;
+        if (ok) pause();
+        _exit(1);
+    }
+    close(ends[1]);
+    assert_int_equal(read(ends[0], &byte, 1), 1);
+    close(ends[0]);
+    assert_ok(ls_exec_cache_open(&c, folder, &e)); /* its writer lives */
+    ls_exec_cache_close(c);
+    assert_true(ls_file_exists(half));
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+
+    int fd = open(held, O_WRONLY | O_CREAT | O_EXCL, 0600);
+    assert_int_equal(flock(fd, LOCK_EX), 0);
+    close(open(other, O_WRONLY | O_CREAT | O_EXCL, 0600));
+    assert_ok(ls_exec_cache_open(&c, folder, &e));
+    ls_exec_cache_close(c);
+    assert_false(ls_file_exists(half));
+    assert_true(ls_file_exists(held));
+    assert_true(ls_file_exists(other));
+    close(fd);
 }
 
 /* ---- Identity and discovery ------------------------------------------------------------------------------------------ */
@@ -661,6 +713,7 @@ int main(void) {
         cmocka_unit_test(cached_programs_equal_fresh_ones),
         cmocka_unit_test(cache_off),
         cmocka_unit_test(cache_folders),
+        cmocka_unit_test(killed_writers_leave_nothing),
         cmocka_unit_test(identity_says_what_it_is),
         cmocka_unit_test(plugins_are_found),
     };
