@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "cli/build_info.h"
 #include "cli/options.h"
@@ -115,6 +117,7 @@ static int parse(verify *v, int argc, char **argv) {
         {"heartbeat", required_argument, NULL, OPT_HEARTBEAT}, {"help", no_argument, NULL, 'h'}, {0}};
     for (int opt; (opt = getopt_long(argc, argv, "p:n:h", options, NULL)) != -1;) {
         if (opt == OPT_BACKEND) return cli_usage("verify", "--backend is no option here; name the sides with --left and --right") + 1;
+        if (opt == OPT_ALLOW_UNQUALIFIED) return cli_usage("verify", "--allow-unqualified is no option here; any side may be compared") + 1;
         int taken = cli_options_take(&v->common, opt, optarg);
         if (taken < 0) return VERIFY_NOT_COMPARED + 1;
         if (taken) continue;
@@ -144,12 +147,26 @@ static ls_code read_prompt(const verify *v, const ls_model *m, int32_t **ids, si
     return rc;
 }
 
-static ls_code write_file(const char *path, const ls_str *s, ls_error *e) {
-    FILE *f = fopen(path, "wb");
+static ls_code write_all(FILE *f, const char *path, const ls_str *s, ls_error *e) {
     if (!f) LS_FAIL(e, LS_PERMISSION_DENIED, "cannot write \"%s\": %s", path, strerror(errno));
     bool ok = fwrite(s->data, 1, s->len, f) == s->len;
     if (fclose(f) || !ok) LS_FAIL(e, LS_DATA_LOSS, "cannot write all of \"%s\"; is the disk full?", path);
     return LS_OK;
+}
+
+/* A regular file appears, or is replaced, whole: an earlier report survives a full disk. Pipes and devices are written to. */
+static ls_code write_file(const char *path, const ls_str *s, ls_error *e) {
+    struct stat st;
+    ls_str temporary = {0};
+    ls_code rc;
+    if (!stat(path, &st) && !S_ISREG(st.st_mode)) return write_all(fopen(path, "wb"), path, s, e);
+    LS_GOTO(ls_str_printf(&temporary, e, "%s.%ld.tmp", path, (long)getpid()));
+    rc = write_all(fopen(temporary.data, "wbx"), path, s, e);
+    if (!rc && rename(temporary.data, path)) rc = ls_error_set(e, LS_PERMISSION_DENIED, __FILE__, __LINE__, "cannot write \"%s\": %s", path, strerror(errno));
+    if (rc) unlink(temporary.data);
+out:
+    ls_str_deinit(&temporary);
+    return rc;
 }
 
 static ls_code write_html(const verify *v, const ls_model *m, const ls_verify_report *r, ls_error *e) {

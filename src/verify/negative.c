@@ -25,6 +25,7 @@ struct ls_fault {
     size_t node;      /* node: which */
     int bit;
     bool planted;     /* faults that happen once */
+    bool expressed;   /* this run's tokens gave it something to change */
     seen *attention;  /* [n_nodes], mask-multiplied */
     float *row;       /* one row of heads, identity-permutation */
     size_t cap_row;
@@ -68,6 +69,22 @@ static ls_code drop_prescale(ls_fault *f, const char *argument, ls_error *e) {
     return LS_OK;
 }
 
+static bool is_scaled_embedding(const ls_fault *f, size_t node) { return node_at(f, node)->op == LS_OP_EMBED && node_at(f, node)->scale != 1.0f; }
+
+static void see_embedding(ls_fault *f, size_t node, float *values, int64_t rows, int64_t cols, int64_t position) {
+    (void)position;
+    for (int64_t i = 0; is_scaled_embedding(f, node) && i < rows * cols; i++) f->expressed |= values[i] != 0.0f;
+}
+
+static bool is_scaled_attention(const ls_fault *f, size_t node) { return node_at(f, node)->op == LS_OP_ATTENTION && node_at(f, node)->scale != 1.0f; }
+
+/* The softmax of a single score is 1, however it is scaled. */
+static void see_attention(ls_fault *f, size_t node, float *values, int64_t rows, int64_t cols, int64_t position) {
+    (void)values;
+    (void)cols;
+    f->expressed |= is_scaled_attention(f, node) && position + rows > 1;
+}
+
 /* ---- Faults that do not apply ---------------------------------------------------------------------------------------------- */
 
 static ls_code refuse_causal(ls_fault *f, const char *argument, ls_error *e) {
@@ -101,6 +118,7 @@ static void turn_more(ls_fault *f, size_t node, float *values, int64_t rows, int
     (void)position;
     const ls_node *n = node_at(f, node);
     if (n->op != LS_OP_ROPE) return;
+    f->expressed = true;
     for (int64_t i = 0; i < rows; i++)
         for (int h = 0; h < n->heads; h++) turn(values + i * cols + (int64_t)h * n->head_dim, &f->g->rope[n->rope]);
 }
@@ -144,6 +162,7 @@ static void permute(ls_fault *f, const ls_node *attention, float *values, int64_
             int place = h % kv * (heads / kv) + h / kv, to = back ? h : place, from = back ? place : h;
             memcpy(row + (size_t)to * (size_t)d, f->row + (size_t)from * (size_t)d, (size_t)d * sizeof *row);
         }
+        f->expressed |= memcmp(f->row, row, need * sizeof *row) != 0;
     }
 }
 
@@ -199,21 +218,25 @@ static void keep_inputs(ls_fault *f, size_t node, float *values, int64_t rows, i
     }
 }
 
-/* One head with a mask of ones and zeros that multiplies the scores: hidden keys get the score 0 and stay in the sum. */
-static void attend(const ls_node *n, const seen *s, const float *q, int kv_head, int64_t position, int64_t keys, float *y) {
+/* One head with a mask of ones and zeros that multiplies the scores: hidden keys get the score 0 and stay in the sum. Whether there
+ * was a hidden key. */
+static bool attend(const ls_node *n, const seen *s, const float *q, int kv_head, int64_t position, int64_t keys, float *y) {
     int64_t stride = (int64_t)n->kv_heads * n->head_dim;
     double sum = 0, out[512] = {0};
     int d = n->head_dim < 512 ? n->head_dim : 512;
+    bool hidden = false;
     for (int64_t j = 0; j < keys; j++) {
         const float *k = s->k + j * stride + (int64_t)kv_head * n->head_dim, *v = s->v + j * stride + (int64_t)kv_head * n->head_dim;
         bool visible = j <= position && (!n->window || position - j < n->window);
         double score = 0;
+        hidden |= !visible;
         for (int c = 0; visible && c < d; c++) score += (double)q[c] * (double)k[c];
         double w = ls_det_exp2(fmin(fmax(score * (double)n->scale * 1.4426950408889634, -500), 500));
         sum += w;
         for (int c = 0; c < d; c++) out[c] += w * (double)v[c];
     }
     for (int c = 0; c < d; c++) y[c] = ls_canon((float)(out[c] / sum));
+    return hidden;
 }
 
 static void multiply_mask(ls_fault *f, size_t node, float *values, int64_t rows, int64_t cols, int64_t position) {
@@ -224,7 +247,7 @@ static void multiply_mask(ls_fault *f, size_t node, float *values, int64_t rows,
     for (int64_t i = 0; i < rows; i++)
         for (int h = 0; h < n->heads; h++) {
             int64_t at = i * cols + (int64_t)h * n->head_dim;
-            attend(n, s, s->q + at, h / (n->heads / n->kv_heads), position + i, (int64_t)s->n, values + at);
+            f->expressed |= attend(n, s, s->q + at, h / (n->heads / n->kv_heads), position + i, (int64_t)s->n, values + at);
         }
 }
 
@@ -246,6 +269,7 @@ static void swap_rows(ls_fault *f, size_t node, float *values, int64_t rows, int
     (void)position;
     if (node || rows < 2 || f->planted) return;
     f->planted = true;
+    f->expressed = memcmp(values, values + cols, (size_t)cols * sizeof *values) != 0;
     for (int64_t c = 0; c < cols; c++) {
         float x = values[c];
         values[c] = values[cols + c];
@@ -278,7 +302,7 @@ static bool is_the_node(const ls_fault *f, size_t node) { return node == f->node
 static void flip_bit(ls_fault *f, size_t node, float *values, int64_t rows, int64_t cols, int64_t position) {
     (void)position;
     if (node != f->node || !rows || f->planted) return;
-    f->planted = true;
+    f->planted = f->expressed = true;
     float *row = values + (rows - 1) * cols, *largest = row;
     for (int64_t c = 1; c < cols; c++)
         if (fabsf(row[c]) > fabsf(*largest)) largest = row + c;
@@ -290,8 +314,8 @@ static void flip_bit(ls_fault *f, size_t node, float *values, int64_t rows, int6
 static const kind kinds[] = {
     {"causal-mask", "a causal mask where attention is meant to be bidirectional", refuse_causal, NULL, NULL, NULL},
     {"mask-multiplied", "scores are multiplied by the mask, so hidden keys keep the score 0", need_attention, is_attended, multiply_mask, keep_inputs},
-    {"embedding-scaled-twice", "the factor of the embeddings is applied twice", scale_embedding, NULL, NULL, NULL},
-    {"prescale-missing", "attention scores are not scaled", drop_prescale, NULL, NULL, NULL},
+    {"embedding-scaled-twice", "the factor of the embeddings is applied twice", scale_embedding, is_scaled_embedding, see_embedding, NULL},
+    {"prescale-missing", "attention scores are not scaled", drop_prescale, is_scaled_attention, see_attention, NULL},
     {"rope-off-by-one", "queries and keys are turned as if one position later", need_rope, is_rope, turn_more, NULL},
     {"identity-permutation", "query head h reads key head h mod kv_heads instead of its group's", need_groups, is_permuted, restore_heads, permute_queries},
     {"swapped-rows", "the first two rows of the embeddings change places", prepare_swap, is_first, swap_rows, NULL},
@@ -355,7 +379,7 @@ void ls_fault_observe(const ls_fault *f, bool *mask) {
 }
 
 void ls_fault_reset(ls_fault *f) {
-    f->planted = false;
+    f->planted = f->expressed = false;
     for (size_t i = 0; f->attention && i < f->g->n_nodes; i++) f->attention[i].n = 0;
 }
 
@@ -369,5 +393,10 @@ void ls_fault_after(ls_fault *f, size_t node, float *values, int64_t rows, int64
 
 ls_code ls_fault_status(const ls_fault *f, ls_error *e) {
     if (f->failed) LS_FAIL(e, f->failed, "the fault could not be planted: out of memory");
-    return LS_OK;
+    return f->expressed ? LS_OK : ls_fault_unseen(f, e);
+}
+
+ls_code ls_fault_unseen(const ls_fault *f, ls_error *e) {
+    LS_FAIL(e, LS_FAILED_PRECONDITION,
+            "%s changes no value on these tokens, so nothing can report it; give a longer prompt of different tokens, in one pass (--chunk)", f->kind->name);
 }

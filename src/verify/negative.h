@@ -27,10 +27,15 @@ void ls_fault_observe(const ls_fault *f, bool *mask);
 /* Forgets what earlier passes left: before a new run. */
 void ls_fault_reset(ls_fault *f);
 
-/* Hooks of node |node| in a pass whose rows begin at |position|; |values| f32 [rows, cols]. Out of memory: the fault is not
- * planted, and ls_fault_status says so after the run. */
+/* Hooks of node |node| in a pass whose rows begin at |position|; |values| f32 [rows, cols]. */
 void ls_fault_before(ls_fault *f, size_t node, float *values, int64_t rows, int64_t cols, int64_t position);
 void ls_fault_after(ls_fault *f, size_t node, float *values, int64_t rows, int64_t cols);
+
+/* After a run: RESOURCE_EXHAUSTED when the fault could not be planted, FAILED_PRECONDITION when the run's tokens gave it nothing to
+ * change, as one row cannot change places. */
 ls_code ls_fault_status(const ls_fault *f, ls_error *e);
+
+/* FAILED_PRECONDITION: the fault left every value as it was. */
+ls_code ls_fault_unseen(const ls_fault *f, ls_error *e);
 
 #endif

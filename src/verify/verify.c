@@ -22,6 +22,7 @@ static ls_code check_options(const ls_verify_options *o, ls_error *e) {
         LS_FAIL(e, LS_INVALID_ARGUMENT, "a negative control plants its fault in the right side, which is a file; put the file on the left");
     if (o->chunk < 0 || o->chunk > LS_MAX_CHUNK) LS_FAIL(e, LS_INVALID_ARGUMENT, "chunk of %d rows; allowed are 1 to %d", o->chunk, LS_MAX_CHUNK);
     if (o->decode < -1) LS_FAIL(e, LS_INVALID_ARGUMENT, "%d tokens after the prompt; allowed are 0 or more", o->decode);
+    if (o->probes && !o->bisect) LS_FAIL(e, LS_INVALID_ARGUMENT, "%d probes are of bisection, which is not asked for; add it or leave them out", o->probes);
     if (o->probes && (o->probes < PROBES_MIN || o->probes > PROBES_MAX))
         LS_FAIL(e, LS_INVALID_ARGUMENT, "%d probes; allowed are %d to %d", o->probes, PROBES_MIN, PROBES_MAX);
     if (o->has_bound && !(o->absolute >= 0 && o->relative >= 0 && isfinite(o->absolute) && isfinite(o->relative)))
@@ -145,7 +146,10 @@ static ls_code compare(ls_comparison *c, ls_model *m, ls_error *e) {
     LS_TRY(ls_checkpoint_schema_sha256(m->checkpoint, r->model_sha256, e));
     if (c->o->bisect) return ls_verify_bisect(c, c->o->probes ? c->o->probes : LS_VERIFY_DEFAULT_PROBES, e);
     r->rounds = 1;
-    return ls_verify_passes(c, NULL, &r->first, e);
+    LS_TRY(ls_verify_passes(c, NULL, &r->first, e));
+    /* Every bit of every node was compared: equal means that the fault changed none. */
+    bool unseen = c->fault && r->first < 0 && r->bound_kind == LS_BOUND_BITS;
+    return unseen ? ls_fault_unseen(c->fault, e) : LS_OK;
 }
 
 ls_code ls_verify_run(ls_verify_report *r, ls_model *m, const ls_verify_options *o, ls_error *e) {

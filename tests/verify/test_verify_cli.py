@@ -8,6 +8,8 @@ import json
 import os
 import pty
 import re
+import resource
+import signal
 import struct
 import subprocess
 import sys
@@ -24,8 +26,8 @@ EQUAL, DIVERGED, NOT_COMPARED = 0, 1, 2
 
 
 def run(*args, **kwargs):
-    env = dict(os.environ, LOCKSTEP_PYTHON_ENV=PLUGINS)
-    return subprocess.run([LOCKSTEP, "verify", *args], capture_output=True, text=True, timeout=600, stdin=subprocess.DEVNULL, env=env, **kwargs)
+    kwargs.setdefault("env", dict(os.environ, LOCKSTEP_PYTHON_ENV=PLUGINS))
+    return subprocess.run([LOCKSTEP, "verify", *args], capture_output=True, text=True, timeout=600, stdin=subprocess.DEVNULL, **kwargs)
 
 
 def read_tensors(path):
@@ -109,6 +111,17 @@ class VerifyTest(unittest.TestCase):
         self.check(run(LLAMA, "--right", "reference", *IDS, "--negative", "causal-mask"), NOT_COMPARED, "causal-mask does not apply")
         self.assertIn("rope-off-by-one", self.check(run("--negative", "help"), EQUAL))
 
+    def test_negative_controls_that_change_nothing(self):
+        """One token, equal tokens, one row a pass: some faults have nothing to change there, and no comparison can report them."""
+        for tokens, names in ((["--ids", "1"], ("mask-multiplied", "prescale-missing", "swapped-rows")), (["--ids", "5,5,5"], ("swapped-rows",)),
+                              (["--ids", "1,2,3", "--chunk", "1"], ("mask-multiplied", "swapped-rows"))):
+            for name in names:
+                self.check(run(LLAMA, "--right", "reference", *tokens, "--negative", name), NOT_COMPARED, f"{name} changes no value on these tokens")
+        for mode in (["--same-input"], ["--bisect"], ["--contract", "float", "--left", "reference:f64"]):
+            self.check(run(LLAMA, "--right", "reference", "--ids", "1", "--negative", "swapped-rows", *mode), NOT_COMPARED, "swapped-rows changes no value")
+        for name in ("rope-off-by-one", "identity-permutation", "node:lm_head"):
+            self.check(run(LLAMA, "--right", "reference", "--ids", "1", "--negative", name), DIVERGED, f"fault  {name}")
+
     def test_other_contract_and_level(self):
         self.check(run(LLAMA, "--right", "native,contract=exact24", *IDS), EQUAL, "bounds for 16-bit activations")
         self.check(run(LLAMA, "--right", "native,contract=exact24", *IDS, "--atol", "1e-6"), DIVERGED, "bound 1e-06 + 0 * |reference|")
@@ -187,6 +200,20 @@ class VerifyTest(unittest.TestCase):
         self.assertIn("Equal", page.text)
         self.assertIn("not compared", page.text)
         self.check(run(LLAMA, "--right", "reference", *IDS, "--html", self.path("absent/report.html")), NOT_COMPARED, "No such file or directory")
+
+    def test_html_on_a_full_disk(self):
+        """No empty file, and an earlier report stays. What takes the page from its writer is a limit on the size of files."""
+        def full_disk():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (512, 512))
+        command = [LLAMA, "--right", "reference", *IDS, "--html", self.path("report.html")]
+        self.check(run(*command, restore_signals=False, preexec_fn=full_disk), NOT_COMPARED, "is the disk full?")
+        self.assertEqual(os.listdir(self.folder), [])
+        page = self.page(EQUAL, *command[:-2])
+        self.check(run(*command, restore_signals=False, preexec_fn=full_disk), NOT_COMPARED, "is the disk full?")
+        self.assertEqual(os.listdir(self.folder), ["report.html"])
+        self.assertEqual(self.page(EQUAL, *command[:-2]).text, page.text)
+        self.check(run(*command[:-1], "/dev/null"), EQUAL)
         self.check(run(LLAMA, "--right", "reference", *IDS, "--html", os.path.dirname(LLAMA)), NOT_COMPARED, "Is a directory")
 
     def test_html_escapes_names(self):
@@ -261,7 +288,9 @@ class VerifyTest(unittest.TestCase):
 
     def test_usage(self):
         for args, part in (([LLAMA], "--right"), ([LLAMA, "--right", "gpu"], "is unknown; use native"), (["--right", "reference"], "give one model"),
-                           ([LLAMA, "--right", "reference", "--probes", "1"], "2 to 256"), ([LLAMA, "--right", "reference", "--backend", "native"], "--left and --right"),
+                           ([LLAMA, "--right", "reference", "--probes", "1"], "2 to 256"),
+                           ([LLAMA, "--right", "reference", *IDS, "--probes", "4"], "are of bisection"),
+                           ([LLAMA, "--right", "reference", *IDS, "--allow-unqualified"], "--allow-unqualified is no option here"), ([LLAMA, "--right", "reference", "--backend", "native"], "--left and --right"),
                            ([LLAMA, "--right", "reference", "--atol", "x"], "give a number"), ([LLAMA, "--right", "reference", "--nonsense"], "--help"),
                            ([LLAMA, "--right", "reference", *IDS, "--atol", "0.1"], "takes no tolerance"), ([LLAMA, "--right", "reference", "-p", "x"], "no tokenizer"),
                            ([LLAMA, "--right", "reference", *IDS, "--bisect", "--same-input"], "choose one"), (["/nonexistent", "--right", "reference"], "NOT_FOUND"),
@@ -316,6 +345,12 @@ class VerifyTest(unittest.TestCase):
         self.check(run(LLAMA, "--left", "reference", "--right", "xla:pjrt", "--contract", "float", *IDS, "--same-input"), EQUAL, "bounds of single f32 operators")
         self.check(run(LLAMA, "--right", "xla:pjrt,modules=fused", *IDS, "--same-input"), NOT_COMPARED, "modules=fused shows values but takes none")
         self.check(run(LLAMA, "--right", "xla:pjrt,plugin=/nonexistent.so", *IDS), NOT_COMPARED, "nonexistent.so")
+        for flags, part in (("--no_such_flag", "Unknown flag in XLA_FLAGS: --no_such_flag"), ("/nonexistent/flags", 'Could not open file "/nonexistent/flags"'),
+                            ("--xla_cpu_enable_fast_math=maybe", "Flag parsing failed")):
+            result = run(LLAMA, "--right", "xla:pjrt", *IDS, env={**os.environ, "LOCKSTEP_PYTHON_ENV": PLUGINS, "XLA_FLAGS": flags})
+            self.check(result, NOT_COMPARED, part)
+            self.assertIn(f'with XLA_FLAGS="{flags}", which must be corrected or unset', result.stderr)
+        self.check(run(LLAMA, "--right", "xla:pjrt", *IDS, env={**os.environ, "LOCKSTEP_PYTHON_ENV": PLUGINS, "XLA_FLAGS": "--xla_cpu_enable_fast_math=true"}), EQUAL)
 
 
 if __name__ == "__main__":
