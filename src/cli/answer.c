@@ -13,8 +13,10 @@ static void on_interrupt(int signal) {
     interrupted = 1;
 }
 
+/* What runs in the background of a script ignores the interrupt, which is meant for the script's other parts. */
 void answer_catch_interrupt(void) {
-    struct sigaction action = {.sa_handler = on_interrupt};
+    struct sigaction action = {.sa_handler = on_interrupt}, before;
+    if (!sigaction(SIGINT, NULL, &before) && before.sa_handler == SIG_IGN) return;
     sigaction(SIGINT, &action, NULL);
 }
 

@@ -16,7 +16,7 @@ static const char help[] =
     "  --entry NAME        prefill, prefill_embeddings, decode, decode_ragged, extend or extend_embeddings\n"
     "  --tokens N          rows of a prefill or extend; default: 64\n"
     "  --batch N           sequences of decode_ragged (4 or 8, any from 1 on) and of the extends; default: 4, extends 1\n"
-    "  --capacity C        positions of the caches, a multiple of 256; default: 256\n"
+    "  --capacity C        positions of the caches, a multiple of 256 that the model allows; default: 256\n"
     "  --contract NAME     exact16 (default), exact24 or float\n"
     "  --precision NAME    contract float: operands of products as f32 (default), f16 or bf16; sums stay f32\n"
     "  --quant NAME        contract float: dense (default), or packed: MLX weights are unpacked in the graph\n"
@@ -73,6 +73,15 @@ static ls_code print_text(const ls_str *text, ls_error *e) {
     return LS_OK;
 }
 
+/* Positions past the model's maximum mean nothing. Capacities are multiples of LS_EXACT_KEY_RANGE, so the last one may exceed it. */
+static ls_code check_capacity(const emit *m, const ls_graph *g, ls_error *e) {
+    int64_t most = (g->max_context + LS_EXACT_KEY_RANGE - 1) / LS_EXACT_KEY_RANGE * LS_EXACT_KEY_RANGE;
+    if (g->max_context && m->capacity > most)
+        LS_FAIL(e, LS_INVALID_ARGUMENT, "--capacity is %d; %s has %lld positions, so allowed are multiples of %d up to %lld", m->capacity, g->architecture,
+                (long long)g->max_context, LS_EXACT_KEY_RANGE, (long long)most);
+    return LS_OK;
+}
+
 static ls_code run(emit *m, ls_error *e) {
     ls_arena *arena = NULL;
     ls_checkpoint *c = NULL;
@@ -86,6 +95,7 @@ static ls_code run(emit *m, ls_error *e) {
     LS_GOTO(hub_resolve(arena, &path, m->model, e));
     LS_GOTO(ls_checkpoint_open(&c, path, e));
     LS_GOTO(ls_model_build(&g, c, &build, e));
+    LS_GOTO(check_capacity(m, g, e));
     LS_GOTO(ls_emit_entry(&module, g, &m->o, e));
     rc = m->output ? ls_emit_publish(m->output, &module, g, &m->o, &published, e) : print_text(&module.text, e);
 out:

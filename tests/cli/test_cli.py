@@ -10,6 +10,7 @@ import os
 import pty
 import select
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -86,8 +87,10 @@ class CommandTest(unittest.TestCase):
         for args, part in ((["decode", "--tokens", "8"], "--tokens is for prefill"), (["decode_ragged", "--tokens", "8"], "--tokens is for prefill"),
                            (["prefill", "--batch", "4"], "--batch is for decode_ragged and extends"), (["decode", "--batch", "4"], "--batch is for"),
                            (["decode", "--contract", "float", "--carrier", "i8"], "--carrier is for exact contracts"),
-                           (["decode", "-o", ""], "-o is empty"), (["extend", "--tokens", "257"], "raise the capacity")):
-            self.check(run("emit", LLAMA, "--entry", *args), 1 if "257" in args else 2, part)
+                           (["decode", "-o", ""], "-o is empty"), (["extend", "--tokens", "257"], "raise the capacity"),
+                           (["decode", "--capacity", "768"], "llama has 512 positions, so allowed are multiples of 256 up to 512")):
+            self.check(run("emit", LLAMA, "--entry", *args), 1 if {"257", "768"} & {*args} else 2, part)
+        self.check(run("emit", LLAMA, "--entry", "decode", "--capacity", "512"), 0, "tensor<3x512x")
         for args in (["extend", "--tokens", "256", "--batch", "3"], ["decode_ragged", "--batch", "1"], ["prefill", "--tokens", "1", "--carrier", "i8"]):
             self.check(run("emit", LLAMA, "--entry", *args), 0, "func.func public @main")
 
@@ -99,6 +102,20 @@ class CommandTest(unittest.TestCase):
                 result = subprocess.run([LOCKSTEP, *args], stdout=full, stderr=subprocess.PIPE, text=True, timeout=300, stdin=subprocess.DEVNULL)
             self.assertEqual(result.returncode, code, args)
             self.assertIn("standard output", result.stderr)
+
+    @unittest.skipUnless(SMOLLM2, "needs the downloaded model, which `make test` fetches")
+    def test_interrupt(self):
+        """^C ends the answer, unless whoever started the program has it ignore ^C."""
+        for ignored, n, code in ((False, "400", 130), (True, "24", 0)):
+            before = signal.signal(signal.SIGINT, signal.SIG_IGN) if ignored else None
+            p = subprocess.Popen([LOCKSTEP, "generate", SMOLLM2, "-p", "One, two, three, four,", "-n", n], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                 stderr=subprocess.PIPE)
+            if ignored:
+                signal.signal(signal.SIGINT, before)
+            first = p.stdout.read(1)
+            p.send_signal(signal.SIGINT)
+            out, err = p.communicate(timeout=300)
+            self.assertEqual((p.returncode, first + out != b""), (code, True), err)
 
     def test_version(self):
         for line in ("lockstep 0.", "compiler: ", "flags: ", "level: ", "contracts: exact16 version 1, exact24 version 1", "backends:"):
