@@ -15,7 +15,6 @@ static const char *const field_names[LS_MF_COUNT] = {"entry_sha256", "config_sha
                                                      "weight_schema_sha256", "generation_sha256", "vmfb_sha256", "artifact_sha256"};
 
 const char *ls_manifest_schema(const ls_manifest *m) { return schemas[m->family][m->version - 1]; }
-const char *ls_manifest_field_name(ls_manifest_field f) { return field_names[f]; }
 
 ls_code ls_weight_schema_add(ls_str *out, size_t index, const char *name, const char *dtype, const int64_t *shape, int rank, ls_error *e) {
     LS_TRY(ls_str_printf(out, e, "%zu:%s:%s:[", index, name, dtype));

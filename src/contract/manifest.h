@@ -45,7 +45,6 @@ ls_code ls_weight_schema_add(ls_str *out, size_t index, const char *name, const 
 ls_code ls_manifest_compute(ls_manifest *out, const ls_artifact_identity *id, const void *binary, size_t len, ls_error *e);
 
 const char *ls_manifest_schema(const ls_manifest *m);        /* static */
-const char *ls_manifest_field_name(ls_manifest_field f);     /* "entry_sha256"; static */
 
 /* First 16 hex digits of artifact_sha256 as a number; 1 instead of 0. */
 uint64_t ls_manifest_fingerprint(const ls_manifest *m);

@@ -85,19 +85,6 @@ ls_code ls_operator_contract_check(const ls_operator_contract *c, ls_error *e) {
     return c->contract == LS_CONTRACT_FLOAT ? check_float(c, e) : check_part(c->id, "operator", c->op, e);
 }
 
-ls_code ls_rounding_set(uint32_t *out, const ls_rounding *list, size_t n, ls_error *e) {
-    uint32_t set = 0;
-    if (!n) LS_FAIL(e, LS_INVALID_ARGUMENT, "the rounding set is empty; name at least one boundary");
-    for (size_t i = 0; i < n; i++) {
-        if ((unsigned)list[i] >= LS_ROUND_COUNT) LS_FAIL(e, LS_INVALID_ARGUMENT, "rounding boundary %d is unknown; allowed are 0 to %d", (int)list[i],
-                                                         LS_ROUND_COUNT - 1);
-        if (set >> list[i] & 1) LS_FAIL(e, LS_INVALID_ARGUMENT, "rounding boundary \"%s\" is listed twice", rounding_names[list[i]]);
-        set |= 1u << list[i];
-    }
-    *out = set;
-    return LS_OK;
-}
-
 /* ---- Text ---------------------------------------------------------------------------------------------------------- */
 
 static ls_code add_affine(const ls_affine *a, ls_str *out, ls_error *e) {

@@ -80,9 +80,6 @@ typedef struct ls_dtype_contract {
     ls_numeric dot_in, dot_acc, dot_out, reduce, carrier; /* |carrier|: of activations between operators */
 } ls_dtype_contract;
 
-/* Collects a rounding set; INVALID_ARGUMENT for an unknown boundary, a duplicate or an empty list. */
-ls_code ls_rounding_set(uint32_t *out, const ls_rounding *list, size_t n, ls_error *e);
-
 /* INVALID_ARGUMENT naming the record, the field, the value and what is allowed. */
 ls_code ls_operator_contract_check(const ls_operator_contract *c, ls_error *e);
 

@@ -130,21 +130,11 @@ void ls_detokenizer_deinit(ls_detokenizer *d) {
 
 size_t ls_tokenizer_size(const ls_tokenizer *t) { return t->n_ids; }
 
-int32_t ls_tokenizer_id(const ls_tokenizer *t, const char *token) {
-    const ls_added_token *added = ls_added_by_text(&t->added, token, strlen(token));
-    return added ? added->id : ls_vocab_find(&t->model.vocab, token, strlen(token));
-}
-
 const char *ls_tokenizer_token(const ls_tokenizer *t, int32_t id, size_t *len) {
     const ls_added_token *added = ls_added_by_id(&t->added, id);
     if (!added) return ls_vocab_text(&t->model.vocab, id, len);
     if (len) *len = added->len;
     return added->text;
-}
-
-bool ls_tokenizer_is_special(const ls_tokenizer *t, int32_t id) {
-    const ls_added_token *added = ls_added_by_id(&t->added, id);
-    return added && added->special;
 }
 
 int32_t ls_tokenizer_bos(const ls_tokenizer *t) { return t->bos; }

@@ -77,11 +77,11 @@ ls_code ls_tokenizer_from_sp_file(ls_tokenizer *t, const char *path, const json_
 
 /* ---- Byte-level families by GGUF pre-tokenizer name -------------------------------------------------------------- */
 
-typedef struct ls_family {
+typedef struct ls_pre_family {
     bool ignore_merges, add_bos;
-} ls_family;
+} ls_pre_family;
 
 /* New JSON with normalizer, pre_tokenizer and decoder of the family |pre| ("qwen2"). UNIMPLEMENTED: an unknown name. */
-ls_code ls_family_parts(const char *pre, json_t **parts, ls_family *family, ls_error *e);
+ls_code ls_pre_family_parts(const char *pre, json_t **parts, ls_pre_family *family, ls_error *e);
 
 #endif

@@ -27,7 +27,7 @@ typedef struct row {
     bool digits;             /* then every digit on its own */
     bool gpt2;               /* then ByteLevel's own expression */
     bool nfc;
-    ls_family family;
+    ls_pre_family family;
 } row;
 
 static const row rows[] = {
@@ -67,7 +67,7 @@ static ls_code add_steps(const row *r, json_t *steps, ls_error *e) {
     return append(steps, json_pack("{s:s, s:b, s:b}", "type", "ByteLevel", "add_prefix_space", 0, "use_regex", r->gpt2), e);
 }
 
-ls_code ls_family_parts(const char *pre, json_t **parts, ls_family *family, ls_error *e) {
+ls_code ls_pre_family_parts(const char *pre, json_t **parts, ls_pre_family *family, ls_error *e) {
     const row *r = rows, *end = rows + sizeof rows / sizeof *rows;
     while (r < end && !listed(r->names, pre)) r++;
     if (r == end || strchr(pre, ' '))

@@ -137,11 +137,11 @@ static ls_code add_byte_level_merges(ls_tokenizer *t, const source *s, ls_error 
 static ls_code load_byte_level(ls_tokenizer *t, const source *s, bool *add_bos, ls_error *e) {
     const char *pre = NULL;
     json_t *parts = NULL;
-    ls_family family;
+    ls_pre_family family;
     int64_t bos = -1, eos = -1;
     LS_TRY(ls_json_get_str(s->meta, KEY("pre"), &pre, e));
     if (!pre) LS_FAIL(e, LS_UNIMPLEMENTED, "GGUF: tokenizer.ggml.pre is missing, so the split rule is unknown; convert the model again");
-    LS_TRY(ls_family_parts(pre, &parts, &family, e));
+    LS_TRY(ls_pre_family_parts(pre, &parts, &family, e));
     ls_code rc = LS_OK;
     t->model.kind = LS_MODEL_BPE;
     t->model.ignore_merges = family.ignore_merges;

@@ -174,12 +174,14 @@ static void test_first_failing_field(void **state) {
     (void)state;
     static const ls_manifest_field order[] = {LS_MF_DTYPE_CONTRACT, LS_MF_OPERATOR_CONTRACT, LS_MF_ENTRY, LS_MF_CONFIG, LS_MF_WEIGHT_SCHEMA,
                                               LS_MF_GENERATION, LS_MF_BINARY, LS_MF_ARTIFACT};
+    static const char *const names[] = {"numeric_dtype_contract_sha256", "operator_numeric_contract_sha256", "entry_sha256", "config_sha256", "weight_schema_sha256",
+                                        "generation_sha256", "vmfb_sha256", "artifact_sha256"};
     ls_error e = {0};
     ls_manifest wanted = manifest(3);
     for (size_t i = 0; i < 8; i++) {
         ls_manifest found = wanted;
         for (size_t j = i; j < 8; j++) found.sha[order[j]][0] = found.sha[order[j]][0] == 'x' ? 'y' : 'x';
-        assert_error(ls_manifest_verify(&found, &wanted, "m", &e), LS_FAILED_PRECONDITION, ls_manifest_field_name(order[i]));
+        assert_error(ls_manifest_verify(&found, &wanted, "m", &e), LS_FAILED_PRECONDITION, names[i]);
     }
     ls_manifest found = manifest(2);
     assert_error(ls_manifest_verify(&found, &wanted, "m", &e), LS_FAILED_PRECONDITION, "schema is \"mlxcel-xla-aux-artifact-v2-numeric-dtype\"");

@@ -62,16 +62,11 @@ static void set_digest(const ls_operator_contract *c, size_t n, char hex[65]) {
 
 static void test_order_does_not_matter(void **state) {
     (void)state;
-    ls_error e = {0};
     ls_operator_contract ab[] = {residual(), dequantize()}, ba[] = {dequantize(), residual()};
     char x[65], y[65];
     set_digest(ab, 2, x);
     set_digest(ba, 2, y);
     assert_string_equal(x, y);
-    uint32_t one, two;
-    assert_ok(ls_rounding_set(&one, (ls_rounding[]){LS_ROUND_OPERATOR_INPUT, LS_ROUND_BIAS_ADD}, 2, &e));
-    assert_ok(ls_rounding_set(&two, (ls_rounding[]){LS_ROUND_BIAS_ADD, LS_ROUND_OPERATOR_INPUT}, 2, &e));
-    assert_int_equal(one, two);
 }
 
 /* Schema id, then a NUL and the text of each record, sorted by id. */
@@ -180,11 +175,7 @@ static void test_refusals(void **state) {
     REFUSED(p->contract = LS_CONTRACT_EXACT16, "operator is empty");
     ls_error e = {0};
     ls_str s = {0};
-    uint32_t set;
     assert_error(ls_operator_contracts_text(NULL, 0, &s, &e), LS_INVALID_ARGUMENT, "is empty");
-    assert_error(ls_rounding_set(&set, NULL, 0, &e), LS_INVALID_ARGUMENT, "is empty");
-    assert_error(ls_rounding_set(&set, (ls_rounding[]){LS_ROUND_BIAS_ADD, LS_ROUND_BIAS_ADD}, 2, &e), LS_INVALID_ARGUMENT, "\"bias-add\" is listed twice");
-    assert_error(ls_rounding_set(&set, (ls_rounding[]){LS_ROUND_COUNT}, 1, &e), LS_INVALID_ARGUMENT, "boundary 8");
 }
 
 static void test_dtype_contract(void **state) {

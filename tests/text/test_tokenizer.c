@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "text/tokenizer_build.h"
+
 #define BPE "\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 1, \"ab\": 2}, \"merges\": [\"a b\"]}"
 
 static ls_code open_text(ls_tokenizer **t, const char *text, const char *config, ls_error *e) {
@@ -93,11 +95,11 @@ static void configuration_adds_roles_and_flags(void **state) {
                         "{\"bos_token\": {\"content\": \"<s>\"}, \"eos_token\": \"ab\", \"pad_token\": null, \"tokenizer_class\": \"LlamaTokenizer\","
                         " \"added_tokens_decoder\": {\"7\": {\"content\": \"<x>\", \"special\": false, \"rstrip\": true}},"
                         " \"chat_template\": [{\"name\": \"rag\", \"template\": \"R\"}, {\"name\": \"default\", \"template\": \"D\"}]}", &e));
-    assert_int_equal(ls_tokenizer_id(t, "<x>"), 7);
+    assert_string_equal(ls_tokenizer_token(t, 7, NULL), "<x>");
     assert_int_equal(ls_tokenizer_bos(t), 8);
     assert_int_equal(ls_tokenizer_eos(t), 2);
-    assert_true(ls_tokenizer_is_special(t, 2));
-    assert_false(ls_tokenizer_is_special(t, 7));
+    assert_true(t->special[2]);
+    assert_false(ls_added_by_id(&t->added, 7)->special);
     assert_int_equal(ls_tokenizer_size(t), 9);
     assert_string_equal(ls_tokenizer_chat_template(t), "D");
     assert_null(ls_tokenizer_token(t, 5, NULL));

@@ -53,7 +53,8 @@ typedef struct ls_kernel_info {
     ls_linear_fn *linear;
 } ls_kernel_info;
 
-/* All kernels of this build, *n of them, in the order of kernels.def. */
+/* All kernels of this build, *n of them, in the order of kernels.def: what tests/native/checkkern checks and `make bench` times, so
+ * that no kernel runs that neither has seen. Executors take theirs from ls_kernels_of. */
 const ls_kernel_info *ls_kernel_table(size_t *n);
 
 #define LS_LINEAR(kind, KIND, contract, level, LEVEL) ls_linear_fn ls_linear_##kind##_exact##contract##_##level;
