@@ -13,7 +13,8 @@ static const char help[] =
     "Usage: lockstep emit MODEL --entry NAME [OPTIONS]\n\n"
     "Writes the StableHLO text of one entry: weights are arguments, in order of first use, then the entry's inputs.\n"
     "Equal models and options give equal bytes. Operations carry the names of the graph's nodes as locations.\n\n"
-    "  --entry NAME        prefill, prefill_embeddings, decode, decode_ragged, extend or extend_embeddings\n"
+    "  --entry NAME        prefill, prefill_embeddings, decode, decode_ragged, extend, extend_embeddings, or vision: the tower and\n"
+    "                      projector of a model that sees, from the patches of one image to the rows that stand for it\n"
     "  --tokens N          rows of a prefill or extend; default: 64\n"
     "  --batch N           sequences of decode_ragged (4 or 8, any from 1 on) and of the extends; default: 4, extends 1\n"
     "  --capacity C        positions of the caches, a multiple of 256 that the model allows; default: 256\n"
@@ -32,7 +33,7 @@ typedef struct emit {
     ls_contract contract;
     ls_emit_options o;
     int tokens, batch, capacity; /* of the first two 0: not given */
-    bool has_carrier;
+    bool has_carrier, has_capacity;
 } emit;
 
 static ls_code carrier_of(const char *name, ls_carrier *out, ls_error *e) {
@@ -53,7 +54,7 @@ static int take(emit *m, int opt, const char *value) {
     case OPT_ENTRY: rc = ls_entry_parse(value, &m->o.entry, &e); break;
     case OPT_TOKENS: return cli_int("emit", "--tokens", value, 1, LS_MAX_CHUNK, &m->tokens) ? 1 : -1;
     case OPT_BATCH: return cli_int("emit", "--batch", value, 1, LS_MAX_SLOTS, &m->batch) ? 1 : -1;
-    case OPT_CAPACITY: return cli_int("emit", "--capacity", value, LS_EXACT_KEY_RANGE, LS_MAX_CONTEXT, &m->capacity) ? 1 : -1;
+    case OPT_CAPACITY: m->has_capacity = true; return cli_int("emit", "--capacity", value, LS_EXACT_KEY_RANGE, LS_MAX_CONTEXT, &m->capacity) ? 1 : -1;
     case OPT_CONTRACT: rc = ls_contract_parse(value, &m->contract, &e); break;
     case OPT_PRECISION: rc = ls_precision_parse(value, &m->o.precision, &e); break;
     case OPT_QUANT: m->quant = value; break;
@@ -82,10 +83,20 @@ static ls_code check_capacity(const emit *m, const ls_graph *g, ls_error *e) {
     return LS_OK;
 }
 
+static ls_code build_vision(emit *m, ls_vision *v, ls_checkpoint *c, const ls_build_options *build, ls_error *e) {
+    LS_TRY(ls_vision_build(v, c, build, e));
+    if (!v->graph) LS_FAIL(e, LS_INVALID_ARGUMENT, "entry vision: the model has no \"vision_config\", so it sees nothing");
+    m->o.rows = v->graph->image_rows;
+    m->o.out_rows = v->graph->image_out;
+    m->o.capacity = 0;
+    return LS_OK;
+}
+
 static ls_code run(emit *m, ls_error *e) {
     ls_arena *arena = NULL;
     ls_checkpoint *c = NULL;
     ls_graph *g = NULL;
+    ls_vision vision = {0};
     const char *path;
     ls_emit_module module = {0};
     ls_published published;
@@ -94,12 +105,15 @@ static ls_code run(emit *m, ls_error *e) {
     LS_GOTO(ls_arena_create(&arena, e));
     LS_GOTO(hub_resolve(arena, &path, m->model, e));
     LS_GOTO(ls_checkpoint_open(&c, path, e));
-    LS_GOTO(ls_model_build(&g, c, &build, e));
-    LS_GOTO(check_capacity(m, g, e));
-    LS_GOTO(ls_emit_entry(&module, g, &m->o, e));
-    rc = m->output ? ls_emit_publish(m->output, &module, g, &m->o, &published, e) : print_text(&module.text, e);
+    if (m->o.entry == LS_ENTRY_VISION) LS_GOTO(build_vision(m, &vision, c, &build, e));
+    else LS_GOTO(ls_model_build(&g, c, &build, e));
+    if (g) LS_GOTO(check_capacity(m, g, e));
+    const ls_graph *used = vision.graph ? vision.graph : g;
+    LS_GOTO(ls_emit_entry(&module, used, &m->o, e));
+    rc = m->output ? ls_emit_publish(m->output, &module, used, &m->o, &published, e) : print_text(&module.text, e);
 out:
     ls_emit_module_deinit(&module);
+    ls_vision_deinit(&vision);
     ls_graph_destroy(g);
     ls_checkpoint_close(c);
     ls_arena_destroy(arena);
@@ -110,6 +124,8 @@ static int finish_options(emit *m) {
     ls_entry entry = m->o.entry;
     bool ragged = entry == LS_ENTRY_DECODE_RAGGED;
     if (m->output && !*m->output) return cli_usage("emit", "-o is empty; name a file");
+    if (entry == LS_ENTRY_VISION && (m->tokens || m->o.argmax || m->has_capacity))
+        return cli_usage("emit", "--tokens, --capacity and --argmax are not for vision: the model's image decides");
     if (m->tokens && (ragged || entry == LS_ENTRY_DECODE)) return cli_usage("emit", "--tokens is for prefills and extends");
     if (m->batch && !ragged && entry != LS_ENTRY_EXTEND && entry != LS_ENTRY_EXTEND_EMBEDDINGS)
         return cli_usage("emit", "--batch is for decode_ragged and extends");
@@ -138,7 +154,8 @@ int cli_emit(int argc, char **argv) {
         if (taken <= 0) return taken ? CLI_USAGE : cli_usage("emit", "unknown option");
     }
     if (argc - optind != 1) return cli_usage("emit", "give one model");
-    if (m.o.entry == LS_ENTRY_COUNT) return cli_usage("emit", "give --entry: prefill, prefill_embeddings, decode, decode_ragged, extend or extend_embeddings");
+    if (m.o.entry == LS_ENTRY_COUNT)
+        return cli_usage("emit", "give --entry: prefill, prefill_embeddings, decode, decode_ragged, extend, extend_embeddings or vision");
     m.model = argv[optind];
     int code = finish_options(&m);
     if (code) return code;

@@ -21,6 +21,7 @@ enum {
     LS_EXACT_ATTN_P24 = 26,    /* p of queries, keys and values under exact24 */
     LS_EXACT_WEIGHT_P24 = 22,  /* p of float weights under exact24: |u| <= 127 * 2^16, three signed bytes */
     LS_EXACT_MIN_FLOAT_EXP = 32, /* least e_max of a row of float weights: 2^(R + c + h) stays above 2^-126 */
+    LS_EXACT_POOL_P = 26,      /* p of averaged values: more bits than one of them has */
     LS_EXACT_MAX_COLS = 32768, /* widest row of an exact operator (overflow arguments rest on it) */
     /* Attention (section 6): bits of the score J, PB of the weights, G of the sums. */
     LS_EXACT_SCORE_BITS16 = 30,

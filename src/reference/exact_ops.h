@@ -20,6 +20,7 @@ ls_code ls_exact_attention(float *y, const float *q, const float *k, const float
 
 /* One row y [cols] of an average pool: |x| is the first of the square's pool x pool rows [cols] in a grid of |grid|. */
 void ls_exact_avg_pool(float *y, const float *x, int64_t cols, int grid, int pool);
+float ls_exact_pool_share(int pool); /* f32(1 / pool^2), on the host */
 
 float ls_exact_act(float x, ls_act act);
 float ls_exact_softcap(float x, float cap);

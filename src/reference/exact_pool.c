@@ -2,10 +2,10 @@
 #include "contract/exact.h"
 #include "reference/exact_ops.h"
 
-enum { POOL_P = 26 }; /* 27 bits and a sign: more than its largest value has */
+float ls_exact_pool_share(int pool) { return 1.0f / (float)(pool * pool); }
 
 void ls_exact_avg_pool(float *y, const float *x, int64_t cols, int grid, int pool) {
-    float share = 1.0f / (float)(pool * pool);
+    float share = ls_exact_pool_share(pool);
     for (int64_t c = 0; c < cols; c++) {
         uint32_t max = 0;
         int64_t sum = 0;
@@ -14,7 +14,7 @@ void ls_exact_avg_pool(float *y, const float *x, int64_t cols, int grid, int poo
             if (bits > max) max = bits;
         }
         int e = ls_block_exponent(max);
-        for (int i = 0; i < pool * pool; i++) sum += ls_mantissa(x[((int64_t)(i / pool) * grid + i % pool) * cols + c], e, POOL_P);
-        y[c] = ls_canon(((float)sum * share) * ls_pow2(e - 127 - POOL_P));
+        for (int i = 0; i < pool * pool; i++) sum += ls_mantissa(x[((int64_t)(i / pool) * grid + i % pool) * cols + c], e, LS_EXACT_POOL_P);
+        y[c] = ls_canon(((float)sum * share) * ls_pow2(e - 127 - LS_EXACT_POOL_P));
     }
 }

@@ -369,6 +369,7 @@ static ls_code forward(ls_executor *base, const ls_batch *b, float *logits, ls_e
     ls_xla *x = (ls_xla *)(void *)base;
     int longest;
     LS_TRY(ls_batch_check(b, x->g, &x->o, e));
+    if (x->g->image_rows) return ls_xla_forward_images(x, b, logits, e);
     LS_TRY(ls_batch_check_blocks(b, base, e));
     LS_TRY(cut(x, b, &longest, e));
     LS_TRY(ensure(x, longest < x->o.context ? longest + 1 : longest, e));
@@ -442,6 +443,7 @@ static ls_code set_buckets(ls_xla *x, ls_error *e) {
 }
 
 static ls_code set_shape(ls_xla *x, ls_error *e) {
+    if (x->g->input_cols && !x->g->image_rows) LS_FAIL(e, LS_UNIMPLEMENTED, "the graph takes rows that are no images; the XLA backend has no module for them");
     for (size_t i = 0; i < x->g->n_nodes; i++)
         if (x->g->nodes[i].op == LS_OP_ATTENTION) {
             x->kv_heads = x->g->nodes[i].kv_heads;

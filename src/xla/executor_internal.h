@@ -88,6 +88,9 @@ static inline int *ls_xla_map(ls_xla *x, int i) { return x->map + (size_t)i * (s
 /* One pass with every node a module of its own (executor_nodes.c). */
 ls_code ls_xla_forward_nodes(ls_xla *x, const ls_batch *b, float *logits, ls_error *e);
 
+/* One pass over images, for a graph that pools (executor_images.c). */
+ls_code ls_xla_forward_images(ls_xla *x, const ls_batch *b, float *out, ls_error *e);
+
 /* Rows of a module that holds |n|, or the most that some do, no more than |room|. */
 int ls_xla_row_bucket(int n, int room);
 

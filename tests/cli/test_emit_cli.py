@@ -126,6 +126,20 @@ class EmitTest(unittest.TestCase):
         self.assertEqual(self.publish("--contract", "float")["schema"], V2)
         self.assertEqual(self.publish()["schema"], V3)  # an older version gives way
 
+    def test_vision(self):
+        tower, other = os.path.join(FIXTURES, "vision", "tower"), os.path.join(self.folder, "vision.mlir")
+        for contract in ("exact16", "exact24", "float"):
+            args = ("--entry", "vision", "--contract", contract)
+            text = self.emit(*args, model=tower)
+            self.assertIn(b"module @vision", text)
+            self.assertIn(b"tensor<324x48xf32>", text)
+            self.assertIn(b"-> (tensor<9x32xf32>) {", text)
+            self.assertEqual(text, self.emit(*args, model=tower))
+        self.emit("--entry", "vision", "-o", other, model=tower)
+        self.assertTrue(os.path.exists(other + ".aux.json"))
+        self.emit("--entry", "vision", code=1, part='no "vision_config"')
+        self.emit("--entry", "vision", "--capacity", "256", model=tower, code=2, part="the model's image decides")
+
     def test_what_is_no_file(self):
         link = os.path.join(self.folder, "link")
         os.symlink(self.file, link)

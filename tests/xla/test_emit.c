@@ -18,7 +18,7 @@ static void emit(ls_emit_module *m, const fixture *f, const ls_emit_options *o) 
     assert_ok(ls_emit_entry(m, f->graph, o, &e));
 }
 
-/* Calls |check| on every entry of every family under |contract|. */
+/* Calls |check| on every entry for tokens (those before vision) of every family under |contract|. */
 static void each_module(ls_contract contract, const ls_emit_options *base, void (*check)(const fixture *f, const ls_emit_module *m, const ls_emit_options *o)) {
     char names[FIXTURE_MAX][128];
     ls_error e = {0};
@@ -26,7 +26,7 @@ static void each_module(ls_contract contract, const ls_emit_options *base, void 
     for (int i = 0; i < n; i++) {
         fixture f;
         assert_ok(fixture_open(&f, names[i], contract, &e));
-        for (int entry = 0; entry < LS_ENTRY_COUNT; entry++) {
+        for (int entry = 0; entry < LS_ENTRY_VISION; entry++) {
             ls_emit_options o = entry_options((ls_entry)entry);
             ls_emit_module m;
             o.precision = base->precision;
@@ -373,7 +373,7 @@ static void options_of_shape(void **state) {
         o.capacity = bad_capacity[i];
         refused(o, "multiple of 256");
     }
-    for (int entry = 0; entry < LS_ENTRY_COUNT; entry++) {
+    for (int entry = 0; entry < LS_ENTRY_VISION; entry++) {
         if (entry == LS_ENTRY_DECODE) continue;
         o = entry_options((ls_entry)entry);
         for (o.rows = -1; o.rows < 1; o.rows++) refused(o, "rows; allowed are 1 to");
@@ -465,7 +465,7 @@ static void packed_is_refused(void **state) {
     ls_error e = {0};
     assert_ok(fixture_open(&f, "qwen2_moe", LS_CONTRACT_FLOAT, &e));
     refusing = f.graph;
-    for (int entry = 0; entry < LS_ENTRY_COUNT; entry++) {
+    for (int entry = 0; entry < LS_ENTRY_VISION; entry++) {
         ls_emit_options o = entry_options((ls_entry)entry);
         o.packed = true;
         refused(o, "none can stay packed");

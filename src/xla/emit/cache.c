@@ -23,22 +23,31 @@ static ls_val in_block(ls_lower *l, int window, ls_val key, ls_val place) {
     return ls_m_binary(m, "and", v, ls_m_compare(m, "GE", key, first));
 }
 
-static ls_val visibility(ls_lower *l, int window) {
+/* All rows of an image, or, where a fault makes its attention causal, those up to the row's own. */
+static ls_val in_image(ls_lower *l, const ls_node *n, ls_tensor_type t) {
     ls_mlir *m = &l->m;
-    ls_tensor_type t = LS_TYPE(LS_DT_I32, l->sequences, l->rows, l->keys);
-    ls_val key = ls_m_iota(m, t, 2), place = LS_BROADCAST(m, l->index, t, 0, 1);
-    if (l->begin.kind) return in_block(l, window, key, place);
-    ls_val v = ordered(l, key, place);
-    if (!window) return v;
-    return ls_m_binary(m, "and", v, ls_m_compare(m, "LT", ls_m_binary(m, "subtract", place, key), ls_m_int(m, t, window)));
+    ls_val key = ls_m_iota(m, t, 2);
+    if (n->bidirectional) return ls_m_compare(m, "LT", key, ls_m_int(m, t, l->whole));
+    return ls_m_compare(m, "LE", key, l->position.kind ? LS_BROADCAST(m, l->position, t, 1) : ls_m_iota(m, t, 1));
 }
 
-ls_val ls_lower_visible(ls_lower *l, int window) {
+static ls_val visibility(ls_lower *l, const ls_node *n) {
+    ls_mlir *m = &l->m;
+    ls_tensor_type t = LS_TYPE(LS_DT_I32, l->sequences, l->rows, l->keys);
+    if (l->whole) return in_image(l, n, t);
+    ls_val key = ls_m_iota(m, t, 2), place = LS_BROADCAST(m, l->index, t, 0, 1);
+    if (l->begin.kind) return in_block(l, n->window, key, place);
+    ls_val v = ordered(l, key, place);
+    if (!n->window) return v;
+    return ls_m_binary(m, "and", v, ls_m_compare(m, "LT", ls_m_binary(m, "subtract", place, key), ls_m_int(m, t, n->window)));
+}
+
+ls_val ls_lower_visible(ls_lower *l, const ls_node *n) {
     for (int i = 0; i < l->n_windows; i++)
-        if (l->window[i] == window) return l->visible[i];
-    ls_val v = visibility(l, window);
+        if (l->window[i] == n->window) return l->visible[i];
+    ls_val v = visibility(l, n);
     if (l->n_windows < LS_MAX_WINDOWS) {
-        l->window[l->n_windows] = window;
+        l->window[l->n_windows] = n->window;
         l->visible[l->n_windows++] = v;
     }
     return v;

@@ -19,11 +19,13 @@
  *   extend              tokens i32[S], slot i32, cache_len i32, rows i32[R], caches [B, ...]  logits f32[R,V]
  *   extend_embeddings   tokens i32[S], slot i32, cache_len i32, rows i32[R],                  the same
  *                       embeddings f32[S,H], given i32[S], begin i32[S], end i32[S], caches
+ *   vision              patches f32[S,C]                                                      rows f32[R,V]; no caches
  *
  * prefill begins with empty caches and gives them as results. extend appends S rows at cache_len to the sequence |slot|.
  * bias holds 0 (visible) or -1e30, and adds to the causal order's place: rows see what it says, within the
  * layer's window. extend_embeddings takes the embedding of rows whose |given| is not 0, and each row also sees the places [begin, end)
- * of its block, in every layer; a row without a block has begin = its place, end = begin + 1. */
+ * of its block, in every layer; a row without a block has begin = its place, end = begin + 1. vision takes the S patches of one image; it is the only entry of
+ * a graph that pools, and of no other. */
 typedef enum ls_entry {
     LS_ENTRY_PREFILL,
     LS_ENTRY_PREFILL_EMBEDDINGS,
@@ -31,6 +33,7 @@ typedef enum ls_entry {
     LS_ENTRY_DECODE_RAGGED,
     LS_ENTRY_EXTEND,
     LS_ENTRY_EXTEND_EMBEDDINGS,
+    LS_ENTRY_VISION,
     LS_ENTRY_COUNT
 } ls_entry;
 const char *ls_entry_name(ls_entry e);
@@ -108,7 +111,10 @@ ls_code ls_emit_entry(ls_emit_module *out, const ls_graph *g, const ls_emit_opti
 /* One node alone, for the rows of one sequence (|o->entry| is one of the extends). Inputs: the node's distinct inputs f32 [rows, cols];
  * then for an embedding tokens i32[S] (embeddings and given), for a rotation positions i32[S], for a selection rows i32[R], for
  * attention slot i32, cache_len i32 (begin, end) and the layer's caches f32 [B, 1, C, kv_heads, head_dim], donated; what is in
- * brackets with extend_embeddings only. Results: its output, then the caches. */
+ * brackets with extend_embeddings only. Results: its output, then the caches.
+ * Of a graph that pools (|o->entry| is LS_ENTRY_VISION) rows are S patches of one image, or R rows after the pool, and the inputs are the
+ * node's, each by itself: of attention S queries and all image_rows keys and values, of the pool all rows; then for a position add
+ * (and attention that a fault made causal) positions i32[S]; of the input node its rows f32[S,C]. */
 ls_code ls_emit_node_module(ls_emit_module *out, const ls_graph *g, int node, const ls_emit_options *o, ls_error *e);
 void ls_emit_module_deinit(ls_emit_module *m);
 

@@ -55,6 +55,15 @@ ls_val ls_lower_exact_softcap(ls_lower *l, ls_val x, float cap) {
     return ls_m_canon(&l->m, ls_m_with_f32(&l->m, "multiply", t, cap));
 }
 
+/* ---- Average pool ----------------------------------------------------------------------------------------------------- */
+
+ls_val ls_lower_exact_pool(ls_lower *l, const ls_node *n, ls_val x) {
+    ls_mlir *m = &l->m;
+    ls_val e = ls_m_block_exponent(m, x), q = ls_m_convert(m, ls_m_mantissa(m, x, e, LS_EXACT_POOL_P), LS_DT_I64);
+    ls_val sum = ls_m_with_f32(m, "multiply", ls_m_convert(m, ls_m_reduce(m, "add", q, 2), LS_DT_F32), ls_exact_pool_share(n->pool));
+    return ls_m_canon(m, times(m, sum, ls_m_pow2_biased(m, ls_m_with_int(m, "subtract", e, LS_EXACT_POOL_P))));
+}
+
 /* ---- Experts -------------------------------------------------------------------------------------------------------------- */
 
 /* i1 [T, E, E]: does expert j (last axis) come before expert i in the order of logits, lower index first among equals? */

@@ -165,7 +165,7 @@ ls_val ls_lower_exact_attention(ls_lower *l, const ls_node *n, ls_val q, ls_val 
     q = queries(l, &s, q, &eq);
     ls_val j = products(l, &s, q, ls_m_mantissa(m, k, ek, s.p));
     ls_val z = scores(l, &s, j, eq, LS_TRANSPOSE(m, ek, 0, 2, 1));
-    ls_val visible = per_query(l, &s, ls_lower_visible(l, n->window)), any = ls_m_reduce(m, "or", visible, 3);
+    ls_val visible = per_query(l, &s, ls_lower_visible(l, n)), any = ls_m_reduce(m, "or", visible, 3);
     z = ls_m_select(m, visible, z, low(m, z.t));
     ls_val value_e = ls_m_with_int(m, "shift_left", ls_m_convert(m, LS_TRANSPOSE(m, ev, 0, 2, 1), LS_DT_I64), s.f);
     ls_val zv = ls_m_binary(m, "add", z, LS_BROADCAST(m, value_e, z.t, 0, 1, 3)), top, top_v, most, most_v;

@@ -135,7 +135,7 @@ ls_val ls_lower_float_attention(ls_lower *l, const ls_node *n, ls_val q, ls_val 
     ls_val s = ls_m_dot(m, narrowed(l, LS_RESHAPE(m, q, b, kv, t * group, d)), narrowed(l, k), 2, batch_q, batch_k, 3, 3, LS_DT_F32);
     s = ls_m_with_f32(m, "multiply", s, n->scale);
     if (n->limit != 0) s = ls_lower_float_softcap(l, s, n->limit);
-    ls_val visible = LS_BROADCAST(m, ls_lower_visible(l, n->window), LS_TYPE(LS_DT_I1, b, kv, t, group, l->keys), 0, 2, 4);
+    ls_val visible = LS_BROADCAST(m, ls_lower_visible(l, n), LS_TYPE(LS_DT_I1, b, kv, t, group, l->keys), 0, 2, 4);
     s = ls_m_select(m, LS_RESHAPE(m, visible, b, kv, t * group, l->keys), s, ls_m_f32(m, s.t, -1e30f));
     ls_val y = ls_m_dot(m, narrowed(l, softmax(m, s)), narrowed(l, v), 2, batch_q, batch_k, 3, 1, LS_DT_F32);
     y = LS_TRANSPOSE(m, LS_RESHAPE(m, y, b, kv, t, group, d), 0, 2, 1, 3, 4);

@@ -15,6 +15,7 @@ typedef struct ls_lower {
     const ls_emit_options *o;
     ls_emit_module *out;
     ls_val *value;        /* [n_nodes] outputs so far */
+    ls_val operand[LS_MAX_INPUTS]; /* a node alone of an image: its inputs; kind 0: values */
     int64_t sequences;    /* Bq: sequences of this pass */
     int64_t rows;         /* T: rows of each; the pass has Bq * T rows, sequence after sequence */
     int64_t keys;         /* keys each row attends over, a multiple of LS_EXACT_KEY_RANGE */
@@ -23,6 +24,7 @@ typedef struct ls_lower {
     ls_val given;           /* i32 [T]: rows whose embedding is not 0 here take it; kind 0: all, where there are embeddings */
     ls_val index;           /* i32 [Bq, T]: place of each row in its cache */
     ls_val bias;            /* f32 [T, T] additive mask; kind 0: causal */
+    int64_t whole;          /* rows of an image, which bidirectional attention sees; 0: the pass is no image */
     ls_val begin, end;      /* i32 [T] block of each row; kind 0: no blocks */
     ls_val out_row;         /* i32 [R] */
     ls_val kcache, vcache;  /* f32 [B, L, C, kv, d]; kind 0: the pass begins with empty caches */
@@ -35,8 +37,8 @@ typedef struct ls_lower {
 /* A weight argument; an equal one given before is the same value. |w->key| is made here from the rest. */
 ls_val ls_lower_weight(ls_lower *l, ls_emit_weight w);
 
-/* The keys each row sees under |window| (0: none): i1 [Bq, T, keys]. */
-ls_val ls_lower_visible(ls_lower *l, int window);
+/* The keys each row sees in attention |n|: i1 [Bq, T, keys]. Nodes of one window see alike: the graph is bidirectional or not. */
+ls_val ls_lower_visible(ls_lower *l, const ls_node *n);
 /* Puts k, v f32 [rows, kv * d] of |n| into its cache; gives the whole K, V f32 [Bq, keys, kv, d]. */
 void ls_lower_cache(ls_lower *l, const ls_node *n, ls_val *k, ls_val *v);
 
@@ -74,6 +76,7 @@ ls_val ls_lower_exact_attention(ls_lower *l, const ls_node *n, ls_val q, ls_val 
 ls_val ls_lower_exact_act(ls_lower *l, ls_act act, ls_val x);
 ls_val ls_lower_exact_moe(ls_lower *l, const ls_node *n, ls_val x, ls_val router);
 ls_val ls_lower_exact_softcap(ls_lower *l, ls_val x, float cap);
+ls_val ls_lower_exact_pool(ls_lower *l, const ls_node *n, ls_val x); /* x f32 [R, C, pool^2]; y f32 [R, C] */
 
 /* ---- Float contract --------------------------------------------------------------------------------------------------- */
 

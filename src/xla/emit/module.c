@@ -9,7 +9,8 @@
 
 /* ---- Names -------------------------------------------------------------------------------------------------------------- */
 
-static const char *const entry_names[LS_ENTRY_COUNT] = {"prefill", "prefill_embeddings", "decode", "decode_ragged", "extend", "extend_embeddings"};
+static const char *const entry_names[LS_ENTRY_COUNT] = {"prefill", "prefill_embeddings", "decode", "decode_ragged", "extend", "extend_embeddings",
+                                                           "vision"};
 static const char *const precision_names[] = {"f32", "f16", "bf16"};
 
 const char *ls_entry_name(ls_entry e) { return (unsigned)e < LS_ENTRY_COUNT ? entry_names[e] : "unknown"; }
@@ -23,7 +24,8 @@ ls_code ls_entry_parse(const char *name, ls_entry *out, ls_error *e) {
         }
     if (!strcmp(name, "prefill_embeddings_deepstack") || !strcmp(name, "prefill_embeddings_ple"))
         LS_FAIL(e, LS_UNIMPLEMENTED, "entry \"%s\" is reserved: its arguments are fixed (docs/xla.md), but no family here needs it", name);
-    LS_FAIL(e, LS_INVALID_ARGUMENT, "entry \"%.80s\" is unknown; use prefill, prefill_embeddings, decode, decode_ragged, extend or extend_embeddings", name);
+    LS_FAIL(e, LS_INVALID_ARGUMENT, "entry \"%.80s\" is unknown; use prefill, prefill_embeddings, decode, decode_ragged, extend, extend_embeddings or vision",
+            name);
 }
 
 ls_code ls_precision_parse(const char *name, ls_precision *out, ls_error *e) {
@@ -196,10 +198,19 @@ static ls_code cache_shape(const ls_graph *g, int64_t *kv, int64_t *d, ls_error 
     return LS_OK;
 }
 
+static int64_t rounded_keys(int64_t n) { return (n + LS_EXACT_KEY_RANGE - 1) / LS_EXACT_KEY_RANGE * LS_EXACT_KEY_RANGE; }
+
 /* i32 [Bq, T] from the first place of each sequence, i32 [Bq]. */
 static ls_val places(ls_lower *l, ls_val first) {
     ls_tensor_type t = LS_TYPE(LS_DT_I32, l->sequences, l->rows);
     return ls_m_binary(&l->m, "add", LS_BROADCAST(&l->m, first, t, 0), ls_m_iota(&l->m, t, 1));
+}
+
+static void vision_inputs(ls_lower *l) {
+    l->sequences = 1;
+    l->rows = l->whole = l->g->image_rows;
+    l->keys = rounded_keys(l->whole);
+    l->embeddings = input(l, LS_TYPE(LS_DT_F32, l->rows, l->g->input_cols));
 }
 
 static void prefill_inputs(ls_lower *l) {
@@ -207,7 +218,7 @@ static void prefill_inputs(ls_lower *l) {
     ls_mlir *m = &l->m;
     l->sequences = 1;
     l->rows = o->rows;
-    l->keys = (o->rows + LS_EXACT_KEY_RANGE - 1) / LS_EXACT_KEY_RANGE * LS_EXACT_KEY_RANGE;
+    l->keys = rounded_keys(o->rows);
     if (o->entry == LS_ENTRY_PREFILL) l->token = input(l, LS_TYPE(LS_DT_I32, o->rows));
     else l->embeddings = input(l, LS_TYPE(LS_DT_F32, o->rows, l->g->hidden));
     l->position = input(l, LS_TYPE(LS_DT_I32, o->rows));
@@ -280,7 +291,7 @@ static ls_val logits_result(ls_lower *l) {
     ls_val y = l->value[l->g->n_nodes - 1];
     ls_entry e = l->o->entry;
     if (l->o->argmax) y = argmax(l, y);
-    if (e == LS_ENTRY_DECODE_RAGGED || is_extend(e)) return y;
+    if (e == LS_ENTRY_DECODE_RAGGED || e == LS_ENTRY_VISION || is_extend(e)) return y;
     return ls_m_reshape(&l->m, y, y.t.rank - 1, y.t.dim + 1); /* the one row */
 }
 
@@ -309,7 +320,17 @@ static void cache_results(ls_lower *l, ls_val out[2]) {
 
 /* ---- Making a module ------------------------------------------------------------------------------------------------------------- */
 
-static ls_code check_options(const ls_graph *g, const ls_emit_options *o, ls_error *e) {
+/* One image for a graph that pools, and no image for any other. */
+static ls_code check_vision(const ls_graph *g, const ls_emit_options *o, ls_error *e) {
+    if (!g->image_rows) LS_FAIL(e, LS_INVALID_ARGUMENT, "entry vision is for a vision tower; this graph takes tokens");
+    if (o->entry != LS_ENTRY_VISION) LS_FAIL(e, LS_INVALID_ARGUMENT, "entry %s is for tokens; a vision tower has the entry vision", ls_entry_name(o->entry));
+    if (o->rows < 1 || o->rows > g->image_rows || o->out_rows < 1 || o->out_rows > g->image_out || o->argmax)
+        LS_FAIL(e, LS_INVALID_ARGUMENT, "vision of %lld rows to %lld; an image has %lld patches for %lld, and there is no argmax", (long long)o->rows,
+                (long long)o->out_rows, (long long)g->image_rows, (long long)g->image_out);
+    return LS_OK;
+}
+
+static ls_code check_sizes(const ls_emit_options *o, ls_error *e) {
     if (o->capacity < LS_EXACT_KEY_RANGE || o->capacity % LS_EXACT_KEY_RANGE || o->capacity > LS_MAX_CONTEXT)
         LS_FAIL(e, LS_INVALID_ARGUMENT, "capacity of %lld positions; it must be a multiple of %d up to %d", (long long)o->capacity, LS_EXACT_KEY_RANGE,
                 LS_MAX_CONTEXT);
@@ -321,6 +342,12 @@ static ls_code check_options(const ls_graph *g, const ls_emit_options *o, ls_err
         LS_FAIL(e, LS_INVALID_ARGUMENT, "extend of %lld sequences with %lld rows of logits; allowed are 1 to %d sequences, 1 to %lld rows, no argmax",
                 (long long)o->sequences,
                 (long long)o->out_rows, LS_MAX_SLOTS, (long long)o->rows);
+    return LS_OK;
+}
+
+static ls_code check_options(const ls_graph *g, const ls_emit_options *o, ls_error *e) {
+    if (g->image_rows || o->entry == LS_ENTRY_VISION) LS_TRY(check_vision(g, o, e));
+    else LS_TRY(check_sizes(o, e));
     if (g->contract != LS_CONTRACT_FLOAT && (o->precision != LS_PRECISION_F32 || o->packed))
         LS_FAIL(e, LS_INVALID_ARGUMENT, "precision and packed weights belong to the float contract; %s decides both itself", ls_contract_name(g->contract));
     return LS_OK;
@@ -344,8 +371,10 @@ static ls_code finish(ls_lower *l, ls_error *e) {
     LS_TRY(ls_arena_alloc(l->out->arena, &r.v, captured + 3, sizeof *r.v, e));
     l->m.loc = "results";
     r.v[r.n++] = logits_result(l);
-    cache_results(l, r.v + 1);
-    r.n += 2;
+    if (!l->whole) {
+        cache_results(l, r.v + 1);
+        r.n += 2;
+    }
     for (size_t i = 0; l->o->capture && i < l->g->n_nodes; i++)
         if (l->o->capture[i]) r.v[r.n++] = l->value[i];
     if (l->m.rc) return l->m.rc;
@@ -356,11 +385,12 @@ static ls_code finish(ls_lower *l, ls_error *e) {
 }
 
 static ls_code emit(ls_lower *l, ls_error *e) {
-    int64_t kv, d;
-    LS_TRY(cache_shape(l->g, &kv, &d, e));
+    int64_t kv = 0, d = 0;
+    if (!l->g->image_rows) LS_TRY(cache_shape(l->g, &kv, &d, e));
     l->m.named = true;
     l->m.loc = "inputs";
-    if (is_extend(l->o->entry)) extend_inputs(l, kv, d);
+    if (l->o->entry == LS_ENTRY_VISION) vision_inputs(l);
+    else if (is_extend(l->o->entry)) extend_inputs(l, kv, d);
     else if (l->o->entry == LS_ENTRY_DECODE || l->o->entry == LS_ENTRY_DECODE_RAGGED) decode_inputs(l, kv, d);
     else prefill_inputs(l);
     for (size_t i = 0; i < l->g->n_nodes && !l->m.rc; i++) ls_lower_node(l, (int)i);
@@ -382,6 +412,22 @@ ls_code ls_emit_entry(ls_emit_module *out, const ls_graph *g, const ls_emit_opti
 /* ---- One node ---------------------------------------------------------------------------------------------------------------------- */
 
 static int64_t rows_of(const ls_graph *g, int node, const ls_emit_options *o) { return g->nodes[node].selected ? o->out_rows : o->rows; }
+
+/* Rows of a piece of an image, and all rows for what looks at them all. */
+static void image_node_inputs(ls_lower *l, const ls_node *n) {
+    const ls_emit_options *o = l->o;
+    l->sequences = 1;
+    l->rows = n->op == LS_OP_AVG_POOL ? l->g->image_rows : o->rows;
+    l->whole = l->g->image_rows;
+    l->keys = rounded_keys(l->whole);
+    if (n->op == LS_OP_INPUT) l->embeddings = input(l, LS_TYPE(LS_DT_F32, o->rows, n->cols));
+    for (int i = 0; i < n->n_in; i++) {
+        const ls_node *from = &l->g->nodes[n->in[i]];
+        bool all = n->op == LS_OP_AVG_POOL || (n->op == LS_OP_ATTENTION && i);
+        l->operand[i] = input(l, LS_TYPE(LS_DT_F32, all ? l->whole : from->selected ? o->out_rows : o->rows, from->cols));
+    }
+    if (n->op == LS_OP_ADD_POSITION || (n->op == LS_OP_ATTENTION && !n->bidirectional)) l->position = input(l, LS_TYPE(LS_DT_I32, o->rows));
+}
 
 static void node_inputs(ls_lower *l, const ls_node *n) {
     const ls_emit_options *o = l->o;
@@ -407,7 +453,8 @@ static void node_inputs(ls_lower *l, const ls_node *n) {
 
 static ls_code emit_node(ls_lower *l, int node, ls_error *e) {
     const ls_node *n = &l->g->nodes[node];
-    node_inputs(l, n);
+    if (l->g->image_rows) image_node_inputs(l, n);
+    else node_inputs(l, n);
     ls_lower_node(l, node);
     if (l->m.rc) return l->m.rc;
     ls_val v[3] = {l->value[node], l->kcache, l->vcache};
