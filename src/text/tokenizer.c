@@ -137,6 +137,11 @@ const char *ls_tokenizer_token(const ls_tokenizer *t, int32_t id, size_t *len) {
     return added->text;
 }
 
+bool ls_tokenizer_is_special(const ls_tokenizer *t, int32_t id) {
+    const ls_added_token *added = ls_added_by_id(&t->added, id);
+    return added && added->special;
+}
+
 int32_t ls_tokenizer_bos(const ls_tokenizer *t) { return t->bos; }
 
 int32_t ls_tokenizer_eos(const ls_tokenizer *t) { return t->eos; }

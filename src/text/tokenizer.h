@@ -64,6 +64,7 @@ void ls_detokenizer_deinit(ls_detokenizer *d);
 
 size_t ls_tokenizer_size(const ls_tokenizer *t);                                  /* 1 + largest id, added tokens included */
 const char *ls_tokenizer_token(const ls_tokenizer *t, int32_t id, size_t *len);   /* vocabulary spelling; NULL out of range */
+bool ls_tokenizer_is_special(const ls_tokenizer *t, int32_t id);
 int32_t ls_tokenizer_bos(const ls_tokenizer *t);                                  /* -1 when none */
 int32_t ls_tokenizer_eos(const ls_tokenizer *t);
 /* The chat template text that came with the tokenizer (tokenizer_config.json, chat_template.jinja, GGUF); NULL: none. */

@@ -1,0 +1,122 @@
+/* Gemma 3's image processor: reading preprocessor_config.json and processor_config.json. */
+#include <string.h>
+
+#include "media/processor.h"
+
+enum { CONFIG_BYTES = 1 << 20 };
+
+static ls_code read_type(ls_image_processor *p, const json_t *o, ls_error *e) {
+    const char *type = "Gemma3ImageProcessor";
+    LS_TRY(ls_json_get_str(o, "image_processor_type", &type, e));
+    p->fast = !strcmp(type, "Gemma3ImageProcessorFast");
+    if (!p->fast && strcmp(type, "Gemma3ImageProcessor"))
+        LS_FAIL(e, LS_UNIMPLEMENTED, "\"image_processor_type\" is \"%.80s\"; supported are Gemma3ImageProcessor and Gemma3ImageProcessorFast", type);
+    p->rule = p->fast ? LS_RESIZE_TORCHVISION : LS_RESIZE_PILLOW;
+    return LS_OK;
+}
+
+static ls_code read_size(ls_image_processor *p, const json_t *o, ls_error *e) {
+    const json_t *size = json_object_get(o, "size");
+    int64_t width = 224, height = 224;
+    if (json_is_integer(size)) {
+        LS_TRY(ls_json_get_int(o, "size", 1, LS_PROCESSOR_MAX_SIDE, &width, e));
+        height = width;
+    } else if (size && !json_is_null(size)) {
+        if (!json_object_get(size, "height") || !json_object_get(size, "width"))
+            LS_FAIL(e, LS_UNIMPLEMENTED, "\"size\" has no \"height\" and \"width\"; Gemma 3 resizes to a fixed size");
+        LS_TRY(ls_json_get_int(size, "height", 1, LS_PROCESSOR_MAX_SIDE, &height, e));
+        LS_TRY(ls_json_get_int(size, "width", 1, LS_PROCESSOR_MAX_SIDE, &width, e));
+    }
+    p->width = (int32_t)width;
+    p->height = (int32_t)height;
+    return LS_OK;
+}
+
+static ls_code read_filter(ls_image_processor *p, const json_t *o, ls_error *e) {
+    int64_t filter = LS_FILTER_BILINEAR;
+    LS_TRY(ls_json_get_int(o, "resample", 0, 5, &filter, e));
+    if (filter > LS_FILTER_BICUBIC)
+        LS_FAIL(e, LS_UNIMPLEMENTED, "\"resample\" is %d; supported are 0 nearest, 1 Lanczos, 2 bilinear, 3 bicubic", (int)filter);
+    p->filter = (ls_filter)filter;
+    return LS_OK;
+}
+
+/* Three numbers, or one for all channels. */
+static ls_code read_channels(const json_t *o, const char *key, double out[3], ls_error *e) {
+    const json_t *v = json_object_get(o, key);
+    if (!v || json_is_null(v)) return LS_OK;
+    bool array = json_is_array(v);
+    if (array && json_array_size(v) != 3) LS_FAIL(e, LS_INVALID_ARGUMENT, "\"%s\" has %zu numbers; a picture has 3 channels", key, json_array_size(v));
+    for (size_t c = 0; c < 3; c++) {
+        const json_t *one = array ? json_array_get(v, c) : v;
+        if (!json_is_number(one)) LS_FAIL(e, LS_INVALID_ARGUMENT, "\"%s\" must be a number or three", key);
+        out[c] = json_number_value(one);
+    }
+    return LS_OK;
+}
+
+static ls_code read_arithmetic(ls_image_processor *p, const json_t *o, ls_error *e) {
+    LS_TRY(ls_json_get_bool(o, "do_resize", &p->resize, e));
+    LS_TRY(ls_json_get_bool(o, "do_rescale", &p->rescale, e));
+    LS_TRY(ls_json_get_bool(o, "do_normalize", &p->normalize, e));
+    LS_TRY(ls_json_get_real(o, "rescale_factor", &p->rescale_factor, e));
+    LS_TRY(read_channels(o, "image_mean", p->mean, e));
+    LS_TRY(read_channels(o, "image_std", p->std, e));
+    if (!(p->rescale_factor > 1e-30 && p->rescale_factor < 1e30))
+        LS_FAIL(e, LS_INVALID_ARGUMENT, "\"rescale_factor\" is %g; it must be above 0 (usual: 1/255)", p->rescale_factor);
+    for (int c = 0; c < 3; c++)
+        if (!(p->std[c] > 1e-30 && p->std[c] < 1e30 && p->mean[c] > -1e30 && p->mean[c] < 1e30))
+            LS_FAIL(e, LS_INVALID_ARGUMENT, "channel %d has mean %g and std %g; std must be above 0", c, p->mean[c], p->std[c]);
+    return LS_OK;
+}
+
+static ls_code read_crops(ls_image_processor *p, const json_t *o, ls_error *e) {
+    int64_t size = 256, crops = 4;
+    LS_TRY(ls_json_get_bool(o, "do_pan_and_scan", &p->pan_and_scan, e));
+    LS_TRY(ls_json_get_int(o, "pan_and_scan_min_crop_size", 1, 1 << 20, &size, e));
+    LS_TRY(ls_json_get_int(o, "pan_and_scan_max_num_crops", 1, LS_PROCESSOR_MAX_CROPS, &crops, e));
+    LS_TRY(ls_json_get_real(o, "pan_and_scan_min_ratio_to_activate", &p->min_ratio, e));
+    p->min_crop_size = (int32_t)size;
+    p->max_crops = (int32_t)crops;
+    return LS_OK;
+}
+
+ls_code ls_image_processor_from_json(ls_image_processor *out, const json_t *preprocessor, const json_t *processor, ls_error *e) {
+    int64_t tokens = 256;
+    *out = (ls_image_processor){.resize = true, .rescale = true, .normalize = true, .rescale_factor = 1 / 255.0, .mean = {0.5, 0.5, 0.5},
+                                .std = {0.5, 0.5, 0.5}, .min_ratio = 1.2};
+    LS_TRY(read_type(out, preprocessor, e));
+    LS_TRY(read_size(out, preprocessor, e));
+    LS_TRY(read_filter(out, preprocessor, e));
+    LS_TRY(read_arithmetic(out, preprocessor, e));
+    LS_TRY(read_crops(out, preprocessor, e));
+    LS_TRY(ls_json_get_int(processor, "image_seq_length", 1, LS_PROCESSOR_MAX_TOKENS, &tokens, e));
+    out->tokens = (int32_t)tokens;
+    return LS_OK;
+}
+
+/* Reads |name| in |folder|; *out stays NULL where the file is absent and need not be there. */
+static ls_code load(json_t **out, const char *folder, const char *name, bool needed, ls_error *e) {
+    ls_arena *a = NULL;
+    const char *path;
+    ls_code rc;
+    LS_TRY(ls_arena_create(&a, e));
+    LS_GOTO(ls_path_join(a, &path, folder, name, e));
+    if (needed || ls_file_exists(path)) LS_GOTO(ls_json_load(out, path, CONFIG_BYTES, e));
+out:
+    ls_arena_destroy(a);
+    return rc;
+}
+
+ls_code ls_image_processor_load(ls_image_processor *out, const char *folder, ls_error *e) {
+    json_t *preprocessor = NULL, *processor = NULL;
+    ls_code rc;
+    LS_GOTO(load(&preprocessor, folder, "preprocessor_config.json", true, e));
+    LS_GOTO(load(&processor, folder, "processor_config.json", false, e));
+    rc = ls_image_processor_from_json(out, preprocessor, processor, e);
+    if (rc) rc = ls_error_wrap(e, rc, "image processor of %s", folder);
+out:
+    json_decref(preprocessor);
+    json_decref(processor);
+    return rc;
+}
