@@ -4,10 +4,12 @@
 
 Its sizes are those that kernels find awkward: heads of 72 columns, as in the published checkpoints, an inner width that is no multiple
 of 16, patch rows of 48 numbers, 324 patches, so that attention crosses a range of 256 keys, and squares of 36 patches. golden.safetensors:
-    pixel_values  f32 [2, 3, 72, 72]
-    tower         f32 [324, 144]      the first image after the last norm, float32 on the CPU
-    features      f32 [2, 9, 32]      projected rows, float32
-    features_f64  i32 [2, 9, 32, 2]   the bytes of the float64 evaluation, as pairs of little-endian words
+    pixel_values                                f32 [2, 3, 72, 72]
+    vision_tower.vision_model.post_layernorm    f32 [2 * 324, 144]   after the last norm, float32 on the CPU
+    multi_modal_projector.mm_input_projection   f32 [2 * 9, 32]      projected rows, float32
+    features_f64                                i32 [2 * 9, 32, 2]   the bytes of the float64 evaluation, as pairs of little-endian words
+
+Nodes have their names, so the file is also a side of `lockstep verify --pixels`.
 """
 
 from pathlib import Path
@@ -54,8 +56,9 @@ def main():
     _, exact = features(model.double(), pixels.double())
     error = ((rows.double() - exact).square().mean() / exact.square().mean()).sqrt().item()
     print(f"features: std {exact.std().item():.3f}, float32 differs from float64 by {error:.2e} relative RMS")
-    save_file({"pixel_values": pixels.numpy(), "tower": tower[0].contiguous().numpy(), "features": rows.numpy(),
-               "features_f64": np.frombuffer(exact.numpy().tobytes(), dtype="<i4").reshape(*exact.shape, 2)}, FOLDER / "golden.safetensors")
+    save_file({"pixel_values": pixels.numpy(), "vision_tower.vision_model.post_layernorm": tower.reshape(-1, tower.shape[-1]).contiguous().numpy(),
+               "multi_modal_projector.mm_input_projection": rows.reshape(-1, rows.shape[-1]).contiguous().numpy(),
+               "features_f64": np.frombuffer(exact.numpy().tobytes(), dtype="<i4").reshape(-1, exact.shape[-1], 2)}, FOLDER / "golden.safetensors")
 
 
 if __name__ == "__main__":

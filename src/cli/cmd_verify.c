@@ -15,7 +15,7 @@
 enum { VERIFY_EQUAL = 0, VERIFY_DIVERGED = 1, VERIFY_NOT_COMPARED = 2 };
 
 enum { OPT_LEFT = OPT_COMMAND, OPT_RIGHT, OPT_IDS, OPT_NO_SPECIAL, OPT_SAME_INPUT, OPT_BISECT, OPT_PROBES, OPT_NEGATIVE, OPT_ATOL, OPT_RTOL, OPT_JSON, OPT_HTML,
-       OPT_QUIET, OPT_HEARTBEAT };
+       OPT_QUIET, OPT_HEARTBEAT, OPT_PIXELS };
 
 static const char help[] =
     "Usage: lockstep verify MODEL --right SIDE [-p PROMPT | --ids IDS] [OPTIONS]\n\n"
@@ -37,6 +37,8 @@ static const char help[] =
     "  -n, --decode N      tokens after the prompt, one pass each: the left side's greedy choices, or those of the file\n"
     "                      (default: 0, or all that the file holds)\n"
     "  --chunk N           prompt rows of a pass; default: 64\n"
+    "  --pixels FILE       in place of tokens: the vision tower and projector on the processed pictures of FILE (pixel_values,\n"
+    "                      f32 [n, channels, size, size]; tools/dump_hf_vision.py writes them beside the nodes), one a pass\n"
     "\nComparing:\n"
     "  --same-input        give each node of the right side the left side's inputs, so each is judged alone\n"
     "  --bisect            observe a few nodes at a time and halve the failing interval\n"
@@ -58,7 +60,7 @@ static const char help[] =
 typedef struct verify {
     cli_options common;
     ls_verify_options run;
-    const char *left, *right, *prompt, *ids_text, *html, *model_name;
+    const char *left, *right, *prompt, *ids_text, *html, *model_name, *pixels;
     bool json, no_special, quiet;
     int heartbeat;
 } verify;
@@ -91,6 +93,7 @@ static bool take_option(verify *v, int opt, const char *value) {
     case OPT_NEGATIVE: o->negative = value; return true;
     case OPT_ATOL: return o->has_bound = cli_double("verify", "--atol", value, &o->absolute);
     case OPT_RTOL: return o->has_bound = cli_double("verify", "--rtol", value, &o->relative);
+    case OPT_PIXELS: v->pixels = value; return true;
     case OPT_JSON: return v->json = true;
     case OPT_HTML: v->html = value; return true;
     case OPT_QUIET: return v->quiet = true;
@@ -114,7 +117,7 @@ static int parse(verify *v, int argc, char **argv) {
         {"same-input", no_argument, NULL, OPT_SAME_INPUT}, {"bisect", no_argument, NULL, OPT_BISECT}, {"probes", required_argument, NULL, OPT_PROBES},
         {"negative", required_argument, NULL, OPT_NEGATIVE}, {"atol", required_argument, NULL, OPT_ATOL}, {"rtol", required_argument, NULL, OPT_RTOL},
         {"json", no_argument, NULL, OPT_JSON}, {"html", required_argument, NULL, OPT_HTML}, {"quiet", no_argument, NULL, OPT_QUIET},
-        {"heartbeat", required_argument, NULL, OPT_HEARTBEAT}, {"help", no_argument, NULL, 'h'}, {0}};
+        {"heartbeat", required_argument, NULL, OPT_HEARTBEAT}, {"pixels", required_argument, NULL, OPT_PIXELS}, {"help", no_argument, NULL, 'h'}, {0}};
     for (int opt; (opt = getopt_long(argc, argv, "p:n:h", options, NULL)) != -1;) {
         if (opt == OPT_BACKEND) return cli_usage("verify", "--backend is no option here; name the sides with --left and --right") + 1;
         if (opt == OPT_ALLOW_UNQUALIFIED) return cli_usage("verify", "--allow-unqualified is no option here; any side may be compared") + 1;
@@ -127,6 +130,7 @@ static int parse(verify *v, int argc, char **argv) {
     if (v->run.negative && !strcmp(v->run.negative, "help")) return list_faults() + 1;
     if (argc - optind != 1) return cli_usage("verify", "give one model") + 1;
     v->model_name = argv[optind];
+    if (v->pixels && (v->prompt || v->ids_text)) return cli_usage("verify", "--pixels compares the vision tower alone; leave out -p and --ids") + 1;
     v->run.level = v->common.model.level;
     v->run.threads = v->common.model.threads;
     v->run.chunk = v->common.model.chunk;
@@ -139,7 +143,7 @@ static int parse(verify *v, int argc, char **argv) {
 /* A prompt only where one is given: a file brings its own. */
 static ls_code read_prompt(const verify *v, const ls_model *m, int32_t **ids, size_t *n, ls_error *e) {
     bool file = v->run.left.kind == LS_SIDE_FILE || v->run.right.kind == LS_SIDE_FILE;
-    if (v->ids_text || (!v->prompt && file)) return LS_OK;
+    if (v->ids_text || v->pixels || (!v->prompt && file)) return LS_OK;
     ls_str text = {0};
     ls_code rc = cli_text(v->prompt ? v->prompt : "-", &text, e);
     if (!rc) rc = ls_model_encode(m, text.data, text.len, !v->no_special, ids, n, e);
@@ -194,10 +198,20 @@ static int print_reports(const verify *v, const ls_model *m, const ls_verify_rep
     return failed ? VERIFY_NOT_COMPARED : r->first >= 0 ? VERIFY_DIVERGED : VERIFY_EQUAL;
 }
 
+static ls_code read_pixels(verify *v, const ls_model *m, float **pixels, const float ***image, ls_error *e) {
+    LS_TRY(ls_model_need_vision(m, e));
+    LS_TRY(ls_verify_read_pixels(v->pixels, &m->vision, pixels, image, &v->run.n_images, e));
+    v->run.image = *image;
+    return LS_OK;
+}
+
 static int run(verify *v, ls_model *m, int32_t *prompt, size_t n_prompt) {
     ls_error e = {0};
     ls_verify_report r = {.first = -1};
     verify_progress *progress = NULL;
+    float *pixels = NULL;
+    const float **image = NULL;
+    if (v->pixels && read_pixels(v, m, &pixels, &image, &e)) return not_compared(&e);
     ls_code rc = verify_progress_create(&progress, v->quiet, v->heartbeat, &e);
     v->run.prompt = prompt;
     v->run.n_prompt = n_prompt;
@@ -207,6 +221,8 @@ static int run(verify *v, ls_model *m, int32_t *prompt, size_t n_prompt) {
     verify_progress_destroy(progress);
     int code = rc ? not_compared(&e) : print_reports(v, m, &r);
     ls_verify_report_deinit(&r);
+    ls_free(image);
+    ls_free(pixels);
     return code;
 }
 

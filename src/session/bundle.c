@@ -36,6 +36,13 @@ ls_code ls_model_need_tokenizer(const ls_model *m, ls_error *e) {
     return LS_OK;
 }
 
+ls_code ls_model_need_vision(const ls_model *m, ls_error *e) {
+    if (m->vision.graph) return LS_OK;
+    if (!m->vision_code) LS_FAIL(e, LS_FAILED_PRECONDITION, "the model does not see: its configuration has no \"vision_config\"");
+    if (e) *e = m->vision_error;
+    return m->vision_code;
+}
+
 /* A folder without tokenizer files is still a model for token ids; a broken tokenizer is an error. */
 static ls_code open_tokenizer(ls_model *m, const char *folder, ls_error *e) {
     const json_t *gguf = ls_checkpoint_gguf_metadata(m->checkpoint);
@@ -52,9 +59,11 @@ static void compile_template(ls_model *m) {
     if (source) ls_chat_template_compile(&m->chat, source, strlen(source), &m->chat_error);
 }
 
+/* A tower that cannot be built does not hinder text: its error is kept for the first image. */
 static ls_code build_graph(ls_model *m, const ls_model_options *o, ls_error *e) {
     ls_build_options build = {.contract = m->contract, .context = o->context};
     LS_TRY(ls_model_build(&m->graph, m->checkpoint, &build, e));
+    m->vision_code = ls_vision_build(&m->vision, m->checkpoint, &build, &m->vision_error);
     int64_t most = m->graph->max_context > 0 && m->graph->max_context < LS_MAX_CONTEXT ? m->graph->max_context : LS_MAX_CONTEXT;
     if (o->context > most) LS_FAIL(e, LS_INVALID_ARGUMENT, "context of %d positions; this model allows at most %lld", o->context, (long long)most);
     m->context = o->context ? o->context : most < LS_DEFAULT_CONTEXT ? (int)most : LS_DEFAULT_CONTEXT;
@@ -142,6 +151,7 @@ void ls_model_destroy(ls_model *m) {
     if (m->executor) m->executor->destroy(m->executor);
     ls_backend_xla_deinit(&m->xla);
     ls_graph_destroy(m->graph);
+    ls_vision_deinit(&m->vision);
     ls_chat_template_free(m->chat);
     ls_tokenizer_close(m->tokenizer);
     ls_checkpoint_close(m->checkpoint);

@@ -19,6 +19,9 @@ struct ls_model {
     ls_chat_template *chat;     /* NULL when there is none or it does not compile */
     ls_error chat_error;        /* why |chat| is NULL although the checkpoint has a template */
     ls_graph *graph;
+    ls_vision vision;           /* its graph NULL: the model does not see */
+    ls_code vision_code;        /* why it does not although its configuration declares vision; LS_OK otherwise */
+    ls_error vision_error;
     ls_executor *executor;
     ls_backend_xla xla;         /* backend xla: what the executor runs on */
     char fingerprint[65];
@@ -30,6 +33,9 @@ struct ls_model {
 /* End-of-sequence ids: eos_token_id (an integer or a list) of |generation|, else of |config|, else the tokenizer's.
  * |t| may be NULL. INVALID_ARGUMENT: another type, or more than LS_MAX_EOS. */
 ls_code ls_eos_ids(const json_t *generation, const json_t *config, const ls_tokenizer *t, int32_t *eos, size_t *n, ls_error *e);
+
+/* LS_OK when m->vision is there; otherwise FAILED_PRECONDITION, or why the tower could not be built. */
+ls_code ls_model_need_vision(const ls_model *m, ls_error *e);
 
 /* LS_OK, or FAILED_PRECONDITION saying that the checkpoint has no tokenizer. */
 ls_code ls_model_need_tokenizer(const ls_model *m, ls_error *e);

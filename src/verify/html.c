@@ -58,16 +58,18 @@ static void verdict(page *p) {
         ls_verify_place at = ls_verify_place_of(r, (size_t)r->first);
         put(p, "<div class=\"verdict diverged\"><p><strong>✕ Diverged</strong> first at <code>");
         escape(p, n->name, strlen(n->name));
-        PUT(p, "</code> (%s, node %d of %zu), pass %d, flat index %" PRId64 " = [%" PRId64 ", %" PRId64 "], token position %" PRId64 ".</p>",
+        PUT(p, "</code> (%s, node %d of %zu), pass %d, flat index %" PRId64 " = [%" PRId64 ", %" PRId64 "], %s %" PRId64 ".</p>",
             ls_op_name(n->op), r->first + 1,
-            r->graph->n_nodes, at.pass + 1, at.flat, at.row, at.column, at.position);
+            r->graph->n_nodes, at.pass + 1, at.flat, at.row, at.column, r->n_images ? "row of all images" : "token position", at.position);
         PUT(p, "<p>left <code>%.9g (0x%08" PRIx32 ")</code>, right <code>%.9g (0x%08" PRIx32 ")</code></p>", (double)at.left, ls_bits(at.left),
             (double)at.right,
             ls_bits(at.right));
     }
-    PUT(p, "<p>%zu of %zu nodes compared, %zu diverged; %zu prompt and %zu decoded tokens; top choice differs at %zu positions.</p></div>\n",
-        t.compared, r->graph->n_nodes,
-        t.diverged, r->n_prompt, r->n_tokens - r->n_prompt, t.tokens_differ);
+    PUT(p, "<p>%zu of %zu nodes compared, %zu diverged; ", t.compared, r->graph->n_nodes, t.diverged);
+    if (r->n_images) PUT(p, "%zu images.</p></div>\n", r->n_images);
+    else
+        PUT(p, "%zu prompt and %zu decoded tokens; top choice differs at %zu positions.</p></div>\n", r->n_prompt, r->n_tokens - r->n_prompt,
+            t.tokens_differ);
 }
 
 static void identity_side(page *p, int side) {
@@ -259,7 +261,7 @@ ls_code ls_verify_html(const ls_verify_report *r, const ls_model *m, const char 
     PUT(&p, "</title>\n<style>%s</style>\n</head>\n<body>\n<h1>lockstep verify</h1>\n", html_style);
     verdict(&p);
     heat_map(&p);
-    token_table(&p, m);
+    if (!r->n_images) token_table(&p, m);
     identity(&p, path);
     node_table(&p);
     put(&p, "</body>\n</html>\n");

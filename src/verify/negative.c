@@ -85,11 +85,25 @@ static void see_attention(ls_fault *f, size_t node, float *values, int64_t rows,
     f->expressed |= is_scaled_attention(f, node) && position + rows > 1;
 }
 
-/* ---- Faults that do not apply ---------------------------------------------------------------------------------------------- */
-
-static ls_code refuse_causal(ls_fault *f, const char *argument, ls_error *e) {
+/* Image blocks of a prompt are the pass's, not the graph's: only a tower has bidirectional nodes. */
+static ls_code make_causal(ls_fault *f, const char *argument, ls_error *e) {
     (void)argument;
+    bool changed = false;
+    for (size_t i = 0; i < f->g->n_nodes; i++) {
+        changed |= node_at(f, i)->bidirectional;
+        f->copy.nodes[i].bidirectional = false;
+    }
+    if (changed) return LS_OK;
     LS_FAIL(e, LS_FAILED_PRECONDITION, "causal-mask does not apply: every attention of %s is causal, none is meant to be bidirectional", f->g->architecture);
+}
+
+static bool is_bidirectional(const ls_fault *f, size_t node) { return node_at(f, node)->bidirectional; }
+
+static void see_causal(ls_fault *f, size_t node, float *values, int64_t rows, int64_t cols, int64_t position) {
+    (void)values;
+    (void)cols;
+    (void)position;
+    f->expressed |= is_bidirectional(f, node) && rows > 1;
 }
 
 /* ---- Rotary positions off by one --------------------------------------------------------------------------------------------- */
@@ -182,6 +196,9 @@ static void restore_heads(ls_fault *f, size_t node, float *values, int64_t rows,
 
 static ls_code need_attention(ls_fault *f, const char *argument, ls_error *e) {
     (void)argument;
+    for (size_t i = 0; i < f->g->n_nodes; i++)
+        if (node_at(f, i)->bidirectional)
+            LS_FAIL(e, LS_FAILED_PRECONDITION, "mask-multiplied does not apply: the tower of %s hides no row from another", f->g->architecture);
     return ls_calloc(&f->attention, f->g->n_nodes, sizeof *f->attention, "fault", e);
 }
 
@@ -255,8 +272,8 @@ static void multiply_mask(ls_fault *f, size_t node, float *values, int64_t rows,
 
 static ls_code prepare_swap(ls_fault *f, const char *argument, ls_error *e) {
     (void)argument;
-    if (!f->g->n_nodes || f->g->nodes[0].op != LS_OP_EMBED)
-        LS_FAIL(e, LS_FAILED_PRECONDITION, "swapped-rows does not apply: %s does not begin with an embedding", f->g->architecture);
+    if (!f->g->n_nodes || (f->g->nodes[0].op != LS_OP_EMBED && f->g->nodes[0].op != LS_OP_INPUT))
+        LS_FAIL(e, LS_FAILED_PRECONDITION, "swapped-rows does not apply: %s does not begin with an embedding or patches", f->g->architecture);
     return LS_OK;
 }
 
@@ -275,6 +292,31 @@ static void swap_rows(ls_fault *f, size_t node, float *values, int64_t rows, int
         values[c] = values[cols + c];
         values[cols + c] = x;
     }
+}
+
+/* ---- The last norm of a tower left out ------------------------------------------------------------------------------------------- */
+
+static ls_code find_post_norm(ls_fault *f, const char *argument, ls_error *e) {
+    (void)argument;
+    for (f->node = 0; f->node < f->g->n_nodes; f->node++) {
+        const char *last = strrchr(node_at(f, f->node)->name, '.');
+        if (last && !strcmp(last, ".post_layernorm")) return LS_OK;
+    }
+    LS_FAIL(e, LS_FAILED_PRECONDITION, "post-layernorm-missing does not apply: %s has no post_layernorm; it is a fault of vision towers", f->g->architecture);
+}
+
+static bool is_around_norm(const ls_fault *f, size_t node) { return node == f->node || (int)node == node_at(f, f->node)->in[0]; }
+
+static void keep_norm_input(ls_fault *f, size_t node, float *values, int64_t rows, int64_t cols) {
+    if ((int)node == node_at(f, f->node)->in[0]) keep(f, &f->row, &f->cap_row, 0, values, (size_t)rows * (size_t)cols);
+}
+
+static void skip_norm(ls_fault *f, size_t node, float *values, int64_t rows, int64_t cols, int64_t position) {
+    (void)position;
+    size_t bytes = (size_t)rows * (size_t)cols * sizeof *values;
+    if (node != f->node || f->failed) return;
+    f->expressed |= memcmp(values, f->row, bytes) != 0;
+    memcpy(values, f->row, bytes);
 }
 
 /* NAME or NAME@BIT. */
@@ -312,13 +354,14 @@ static void flip_bit(ls_fault *f, size_t node, float *values, int64_t rows, int6
 /* ---- The table --------------------------------------------------------------------------------------------------------------------- */
 
 static const kind kinds[] = {
-    {"causal-mask", "a causal mask where attention is meant to be bidirectional", refuse_causal, NULL, NULL, NULL},
+    {"causal-mask", "a causal mask where attention is meant to be bidirectional", make_causal, is_bidirectional, see_causal, NULL},
     {"mask-multiplied", "scores are multiplied by the mask, so hidden keys keep the score 0", need_attention, is_attended, multiply_mask, keep_inputs},
     {"embedding-scaled-twice", "the factor of the embeddings is applied twice", scale_embedding, is_scaled_embedding, see_embedding, NULL},
     {"prescale-missing", "attention scores are not scaled", drop_prescale, is_scaled_attention, see_attention, NULL},
     {"rope-off-by-one", "queries and keys are turned as if one position later", need_rope, is_rope, turn_more, NULL},
     {"identity-permutation", "query head h reads key head h mod kv_heads instead of its group's", need_groups, is_permuted, restore_heads, permute_queries},
-    {"swapped-rows", "the first two rows of the embeddings change places", prepare_swap, is_first, swap_rows, NULL},
+    {"post-layernorm-missing", "the last norm of a vision tower is left out", find_post_norm, is_around_norm, skip_norm, keep_norm_input},
+    {"swapped-rows", "the first two rows of the embeddings or patches change places", prepare_swap, is_first, swap_rows, NULL},
     {"node:NAME[@BIT]", "one bit (0, the lowest, to 22) of one value of a node is flipped, once", find_node, is_the_node, flip_bit, NULL},
 };
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
@@ -340,7 +383,7 @@ ls_code ls_fault_create(ls_fault **out, const ls_graph *g, const char *name, ls_
     if (!k)
         LS_FAIL(e, LS_NOT_FOUND,
                 "there is no fault \"%.100s\"; use causal-mask, mask-multiplied, embedding-scaled-twice, prescale-missing, rope-off-by-one, "
-                "identity-permutation, swapped-rows or node:NAME", name);
+                "identity-permutation, post-layernorm-missing, swapped-rows or node:NAME", name);
     ls_fault *f;
     LS_TRY(ls_calloc(&f, 1, sizeof *f, "fault", e));
     f->kind = k;

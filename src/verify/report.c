@@ -63,8 +63,8 @@ static ls_code put_first(const ls_verify_report *r, ls_str *s, ls_error *e) {
     ls_verify_place p = ls_verify_place_of(r, node);
     const ls_verify_node *v = &r->node[node];
     LS_TRY(ls_str_printf(s, e, "DIVERGED first at %s (%s, node %zu of %zu)\n", n->name, ls_op_name(n->op), node + 1, r->graph->n_nodes));
-    LS_TRY(ls_str_printf(s, e, "  pass %d, flat index %" PRId64 " = [%" PRId64 ", %" PRId64 "], token position %" PRId64 "\n", p.pass + 1, p.flat,
-                         p.row, p.column, p.position));
+    LS_TRY(ls_str_printf(s, e, "  pass %d, flat index %" PRId64 " = [%" PRId64 ", %" PRId64 "], %s %" PRId64 "\n", p.pass + 1, p.flat,
+                         p.row, p.column, r->n_images ? "row of all images" : "token position", p.position));
     LS_TRY(ls_str_printf(s, e, "  left  %-16.9g 0x%08" PRIx32 "\n  right %-16.9g 0x%08" PRIx32 "\n", (double)p.left, ls_bits(p.left), (double)p.right,
                          ls_bits(p.right)));
     if (!v->bound.bits) LS_TRY(ls_str_printf(s, e, "  bound %.3g + %.3g * |reference|\n", v->bound.absolute, v->bound.relative));
@@ -88,13 +88,14 @@ ls_code ls_verify_text(const ls_verify_report *r, ls_str *s, ls_error *e) {
     if (r->negative[0]) LS_TRY(ls_str_printf(s, e, "fault  %s, planted in the right side\n", r->negative));
     if (r->first >= 0) LS_TRY(put_first(r, s, e));
     else LS_TRY(ls_str_printf(s, e, "EQUAL in all that was compared\n"));
-    LS_TRY(ls_str_printf(s, e, "nodes: %zu of %zu compared over %zu prompt and %zu decoded tokens (%d passes), %zu diverged\n", t.compared,
-                         r->graph->n_nodes, r->n_prompt,
-                         r->n_tokens - r->n_prompt, r->passes, t.diverged));
+    LS_TRY(ls_str_printf(s, e, "nodes: %zu of %zu compared over ", t.compared, r->graph->n_nodes));
+    if (r->n_images) LS_TRY(ls_str_printf(s, e, "%zu images", r->n_images));
+    else LS_TRY(ls_str_printf(s, e, "%zu prompt and %zu decoded tokens", r->n_prompt, r->n_tokens - r->n_prompt));
+    LS_TRY(ls_str_printf(s, e, " (%d passes), %zu diverged\n", r->passes, t.diverged));
     LS_TRY(ls_str_append(s, "all:   ", SIZE_MAX, e));
     LS_TRY(put_figures(&t.d, s, e));
     if (r->bisected) LS_TRY(ls_str_printf(s, e, "bisection: %d runs, at most %d nodes observed in one\n", r->rounds, r->most_observed));
-    LS_TRY(put_tokens(r, &t, s, e));
+    if (!r->n_images) LS_TRY(put_tokens(r, &t, s, e));
     if (r->n_unknown) LS_TRY(ls_str_printf(s, e, "the file has %zu tensors that are no nodes of this model\n", r->n_unknown));
     if (t.absent) LS_TRY(ls_str_printf(s, e, "not in the file, so not compared: %zu nodes\n", t.absent));
     for (size_t i = 0; t.absent && i < r->graph->n_nodes; i++)
@@ -230,6 +231,7 @@ json_t *ls_verify_json(const ls_verify_report *r, const ls_model *m, const char 
     put(o, "rule", rule_json(r));
     put(o, "prompt_tokens", json_integer((json_int_t)r->n_prompt));
     put(o, "decoded_tokens", json_integer((json_int_t)(r->n_tokens - r->n_prompt)));
+    if (r->n_images) put(o, "images", json_integer((json_int_t)r->n_images));
     put(o, "chunk", json_integer(r->chunk));
     put(o, "passes", json_integer(r->passes));
     put(o, "runs", json_integer(r->rounds));

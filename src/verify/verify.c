@@ -48,7 +48,7 @@ static ls_code open_sides(ls_comparison *c, ls_model *m, ls_error *e) {
             LS_TRY(ls_side_open_file(&c->side[s], spec[s], c->graph, e));
             continue;
         }
-        LS_TRY(ls_side_open(&c->side[s], spec[s], m, e));
+        LS_TRY(ls_side_open(&c->side[s], spec[s], m, c->vision, e));
         LS_TRY(check_graph(c->graph, &c->side[s], e));
     }
     c->fed = c->file == 1 ? 0 : 1;
@@ -133,6 +133,19 @@ static ls_code take_tokens(ls_comparison *c, ls_model *m, ls_error *e) {
     return LS_OK;
 }
 
+/* One pass an image. */
+static ls_code take_images(ls_comparison *c, ls_error *e) {
+    const ls_verify_options *o = c->o;
+    if (o->n_prompt || o->decode > 0) LS_FAIL(e, LS_INVALID_ARGUMENT, "the vision tower is compared on images alone; leave out the prompt and -n");
+    if (o->n_images > LS_MAX_SLOTS) LS_FAIL(e, LS_INVALID_ARGUMENT, "%zu images; at most %d are compared", o->n_images, LS_MAX_SLOTS);
+    c->chunk = (int)c->graph->image_rows;
+    c->passes = (int)o->n_images;
+    c->r->n_images = o->n_images;
+    c->r->chunk = c->chunk;
+    c->r->passes = c->passes;
+    return c->file < 0 ? LS_OK : ls_side_check_rows(&c->side[c->file], c->graph, c->passes, e);
+}
+
 /* ---- All of it ------------------------------------------------------------------------------------------------------------------ */
 
 static ls_code compare(ls_comparison *c, ls_model *m, ls_error *e) {
@@ -140,7 +153,8 @@ static ls_code compare(ls_comparison *c, ls_model *m, ls_error *e) {
     LS_TRY(check_options(c->o, e));
     LS_TRY(open_sides(c, m, e));
     LS_TRY(choose_bounds(c, e));
-    LS_TRY(take_tokens(c, m, e));
+    if (c->vision) LS_TRY(take_images(c, e));
+    else LS_TRY(take_tokens(c, m, e));
     LS_TRY(ls_calloc(&r->node, c->graph->n_nodes, sizeof *r->node, "node reports", e));
     for (size_t i = 0; i < c->graph->n_nodes; i++) r->node[i].d.first = -1;
     LS_TRY(ls_checkpoint_schema_sha256(m->checkpoint, r->model_sha256, e));
@@ -155,7 +169,9 @@ static ls_code compare(ls_comparison *c, ls_model *m, ls_error *e) {
 ls_code ls_verify_run(ls_verify_report *r, ls_model *m, const ls_verify_options *o, ls_error *e) {
     *r = (ls_verify_report){.graph = m->graph, .first = -1, .same_input = o->same_input};
     if (!m->graph) LS_FAIL(e, LS_FAILED_PRECONDITION, "the model was opened without its graph; open it with LS_LOAD_GRAPH");
-    ls_comparison c = {.o = o, .file = -1, .graph = m->graph, .r = r};
+    if (o->image) LS_TRY(ls_model_need_vision(m, e));
+    if (o->image) r->graph = m->vision.graph;
+    ls_comparison c = {.o = o, .file = -1, .graph = r->graph, .r = r, .vision = o->image ? &m->vision : NULL};
     ls_code rc = compare(&c, m, e);
     ls_fault_destroy(c.fault);
     for (int s = 0; s < 2; s++) ls_side_close(&c.side[s]);

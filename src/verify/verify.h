@@ -54,6 +54,9 @@ typedef struct ls_verify_options {
     int threads;               /* the same; 0: all cores */
     const int32_t *prompt;     /* [n_prompt]; may be NULL when a side is a file, which then gives them */
     size_t n_prompt;
+    /* The vision tower is compared on these pictures, one a pass, in place of the text model on tokens; NULL: it is not. */
+    const float *const *image; /* [n_images] f32 [channels, image_size, image_size], as the tower takes them */
+    size_t n_images;
     int decode;                /* tokens after the prompt, one pass each; -1: all that a file holds, else 0 */
     int chunk;                 /* prompt rows of a pass; 0: LS_VERIFY_DEFAULT_CHUNK */
     bool same_input, bisect;
@@ -99,6 +102,7 @@ typedef struct ls_verify_report {
     ls_verify_node *node;      /* [graph->n_nodes] */
     ls_verify_token *token;    /* [n_tokens] */
     size_t n_tokens, n_prompt;
+    size_t n_images;           /* the graph is the vision tower's; positions count its rows, image after image; 0: tokens were compared */
     ls_bound_kind bound_kind;
     bool has_bound;            /* one bound for every node, given by the caller */
     double absolute, relative;
@@ -117,6 +121,10 @@ typedef struct ls_verify_report {
  * whether they are equal (r->first < 0). Errors mean that the sides could not be compared: NOT_FOUND, INVALID_ARGUMENT (a
  * malformed file, shapes, options that exclude each other), UNIMPLEMENTED, and whatever an executor returns. */
 ls_code ls_verify_run(ls_verify_report *r, ls_model *m, const ls_verify_options *o, ls_error *e);
+
+/* The tensor pixel_values f32 [n, channels, image_size, image_size] of a safetensors file, for the options' image: pointers into *data,
+ * both freed with ls_free. NOT_FOUND, INVALID_ARGUMENT naming shapes. */
+ls_code ls_verify_read_pixels(const char *path, const ls_vision *v, float **data, const float ***image, size_t *n, ls_error *e);
 void ls_verify_report_deinit(ls_verify_report *r); /* fine on a zeroed struct */
 
 #endif

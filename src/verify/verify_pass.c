@@ -24,6 +24,8 @@ struct run {
     ls_executor *x[2];
     float *logits[2];      /* [chunk, vocab] */
     int32_t *slot, *row;   /* [chunk] zeros; 0, 1, 2, ... */
+    float *patches;        /* [chunk, input_cols] of an image */
+    const float **patch;   /* [chunk] */
     float *recorded;       /* rows of a file */
     size_t cap_recorded;
     int first;
@@ -75,6 +77,12 @@ static void choose(run *x, int side, const float *logits, int64_t rows, int64_t 
     }
 }
 
+/* Where the rows of |node| begin in this pass. */
+static int64_t position_of(const run *x, size_t node) {
+    const ls_graph *g = x->c->graph;
+    return x->c->vision ? x->pass * (g->nodes[node].selected ? g->image_out : g->image_rows) : x->position;
+}
+
 /* Exact contracts read canonical values only. */
 static void feed(const ls_comparison *c, float *to, const float *from, int64_t n) {
     if (c->side[c->fed].contract == LS_CONTRACT_FLOAT) memcpy(to, from, (size_t)n * sizeof *to);
@@ -91,13 +99,13 @@ static void compare_node(run *x, size_t node, float *left, float *right, int64_t
     ls_compare(&d, reference, candidate, rows * cols, &n->bound);
     if (d.first >= 0 && n->d.first < 0) {
         n->first_pass = x->pass;
-        n->first_position = x->position;
+        n->first_position = position_of(x, node);
         n->cols = cols;
     }
     if (d.first >= 0 && x->first < 0) x->first = (int)node;
     ls_difference_add(&n->d, &d);
     n->passes++;
-    if (node + 1 == c->graph->n_nodes) {
+    if (node + 1 == c->graph->n_nodes && !c->vision) {
         choose(x, 0, left, rows, cols);
         choose(x, 1, right, rows, cols);
     }
@@ -144,7 +152,7 @@ static void meet_file(run *x, int side, size_t node, float *values, int64_t rows
         if (x->rc) return;
         x->cap_recorded = n;
     }
-    ls_side_file_rows(&x->c->side[1 - side], node, x->position, rows, x->recorded);
+    ls_side_file_rows(&x->c->side[1 - side], node, position_of(x, node), rows, x->recorded);
     compare_node(x, node, side ? x->recorded : values, side ? values : x->recorded, rows, cols);
 }
 
@@ -161,7 +169,7 @@ static void view(void *user, const ls_node *n, float *values, int64_t rows, int6
     if (!rows) return;
     if (fault) ls_fault_before(fault, node, values, rows, cols, x->position);
     if (is_compared(x, node)) (x->c->file < 0 ? meet : meet_file)(x, v->side, node, values, rows, cols);
-    else if (x->c->file >= 0 && node + 1 == x->c->graph->n_nodes) choose(x, v->side, values, rows, cols);
+    else if (x->c->file >= 0 && node + 1 == x->c->graph->n_nodes && !x->c->vision) choose(x, v->side, values, rows, cols);
     if (fault) ls_fault_after(fault, node, values, rows, cols);
 }
 
@@ -232,6 +240,20 @@ static ls_code run_passes(run *x, ls_error *e) {
     return c->fault ? ls_fault_status(c->fault, e) : LS_OK;
 }
 
+static ls_code run_images(run *x, ls_error *e) {
+    ls_comparison *c = x->c;
+    int rows = (int)c->graph->image_rows;
+    ls_verify_tell(c, "comparing", "", 0, c->passes * (int)c->graph->n_nodes, true);
+    for (x->pass = 0; x->pass < c->passes; x->pass++) {
+        ls_vision_patches(c->vision, c->o->image[x->pass], x->patches);
+        x->batch = (ls_batch){.n_rows = rows, .slot = x->slot, .n_out = (int)c->graph->image_out, .embedding = x->patch};
+        LS_TRY(run_pass(x, e));
+        for (int s = 0; s < 2; s++)
+            if (x->x[s]) x->x[s]->truncate(x->x[s], 0, 0);
+    }
+    return c->fault ? ls_fault_status(c->fault, e) : LS_OK;
+}
+
 /* ---- A run -------------------------------------------------------------------------------------------------------------------- */
 
 static void tell_packing(void *user, double fraction) {
@@ -243,7 +265,8 @@ static ls_code open_executor(run *x, int s, ls_error *e) {
     ls_comparison *c = x->c;
     const ls_side *side = &c->side[s];
     x->viewer[s] = (viewer){.run = x, .side = s, .graph = side->fault ? ls_fault_graph(side->fault) : side->graph};
-    ls_executor_options o = {.max_seqs = 1, .context = (int)c->n_prompt + c->decode, .max_rows = c->chunk, .threads = c->o->threads, .level = c->o->level,
+    int context = c->vision ? c->chunk : (int)c->n_prompt + c->decode;
+    ls_executor_options o = {.max_seqs = 1, .context = context, .max_rows = c->chunk, .threads = c->o->threads, .level = c->o->level,
                              .observe = x->mask, .observer = view, .observer_user = &x->viewer[s], .progress = tell_packing, .progress_user = &x->viewer[s]};
     ls_verify_tell(c, s ? "opening right" : "opening left", side->spec->name, 0, 100, true);
     LS_TRY(ls_calloc(&x->logits[s], (size_t)c->chunk * (size_t)c->graph->vocab, sizeof *x->logits[s], "logits", e));
@@ -257,6 +280,12 @@ static ls_code prepare(run *x, ls_error *e) {
     LS_TRY(ls_calloc(&x->slot, 2 * (size_t)c->chunk, sizeof *x->slot, "batch rows", e));
     x->row = x->slot + c->chunk;
     for (int i = 0; i < c->chunk; i++) x->row[i] = i;
+    if (c->vision) {
+        size_t cols = (size_t)c->graph->input_cols;
+        LS_TRY(ls_calloc(&x->patches, (size_t)c->chunk * cols, sizeof *x->patches, "patches", e));
+        LS_TRY(ls_calloc(&x->patch, (size_t)c->chunk, sizeof(const float *), "patches", e));
+        for (int i = 0; i < c->chunk; i++) x->patch[i] = x->patches + (size_t)i * cols;
+    }
     for (size_t i = 0; i < n; i++) {
         x->mask[i] = is_compared(x, i) || (c->file >= 0 && i + 1 == n);
         if (!x->compared || x->compared[i]) c->r->node[i] = (ls_verify_node){.d.first = -1, .absent = !is_compared(x, i)};
@@ -280,7 +309,7 @@ ls_code ls_verify_passes(ls_comparison *c, const bool *compared, int *first, ls_
     pthread_mutex_init(&x.mutex, NULL);
     pthread_cond_init(&x.changed, NULL);
     ls_code rc = prepare(&x, e);
-    if (!rc) rc = run_passes(&x, e);
+    if (!rc) rc = c->vision ? run_images(&x, e) : run_passes(&x, e);
     *first = x.first;
     for (int s = 0; s < 2; s++) {
         if (x.x[s]) x.x[s]->destroy(x.x[s]);
@@ -288,6 +317,8 @@ ls_code ls_verify_passes(ls_comparison *c, const bool *compared, int *first, ls_
     }
     ls_free(x.mask);
     ls_free(x.slot);
+    ls_free(x.patches);
+    ls_free(x.patch);
     ls_free(x.recorded);
     pthread_cond_destroy(&x.changed);
     pthread_mutex_destroy(&x.mutex);

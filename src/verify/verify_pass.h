@@ -11,6 +11,7 @@ typedef struct ls_comparison {
     int file;              /* the side that is a file, or -1 */
     int fed;               /* the side that same input writes to: the right one, or the executor beside a file */
     const ls_graph *graph; /* whose nodes are named and counted */
+    const ls_vision *vision; /* the pass is an image; NULL: tokens */
     int32_t *ids;          /* [n_prompt + decode]; decoded ones are filled in by the first run */
     size_t n_prompt;
     int decode, chunk, passes;

@@ -23,8 +23,8 @@ typedef struct ls_side {
     size_t n_prompt, n_greedy, n_unknown;
 } ls_side;
 
-/* Builds the graph of an executor's side. */
-ls_code ls_side_open(ls_side *s, const ls_side_spec *spec, ls_model *m, ls_error *e);
+/* Builds the graph of an executor's side: of the text model, or of the vision tower. */
+ls_code ls_side_open(ls_side *s, const ls_side_spec *spec, ls_model *m, bool vision, ls_error *e);
 
 /* Opens and checks the file of a file's side: |g| names the nodes. Every tensor named like a node must be [T, cols] of a float
  * type; the last node's may also be called "logits". NOT_FOUND without the file or any node of |g|, INVALID_ARGUMENT. */
@@ -33,7 +33,7 @@ ls_code ls_side_open_file(ls_side *s, const ls_side_spec *spec, const ls_graph *
 /* Rows [position, position + rows) of node |node|, to out f32 [rows, cols]. Positions must exist (ls_side_check_rows). */
 void ls_side_file_rows(const ls_side *s, size_t node, int64_t position, int64_t rows, float *out);
 
-/* Every tensor that is compared must have a row for each of |n| positions. INVALID_ARGUMENT naming the first that has not. */
+/* Every tensor that is compared must have a row for each of |n| positions, or of |n| images of a graph that pools. INVALID_ARGUMENT naming the first that has not. */
 ls_code ls_side_check_rows(const ls_side *s, const ls_graph *g, int64_t n, ls_error *e);
 
 void ls_side_close(ls_side *s);

@@ -1,5 +1,5 @@
-/* The vision tower and projector of fixtures/vision/tower: against transformers, and bit by bit between the reference, every native
- * level, numbers of threads and of images in a pass; and the images and configurations that are refused. */
+/* The vision tower and projector of fixtures/vision: against transformers, and bit by bit between the reference, every native level, numbers
+ * of threads and of images in a pass; and passes that are refused. */
 #include "test.h"
 
 #include <math.h>
@@ -50,10 +50,10 @@ static void encode(const tower *t, ls_executor *x, int first, int n, float *out)
     assert_int_equal(x->length(x, 0), 0);
 }
 
-/* |want| f32 or, when its last axis is a pair of words, f64. */
+/* |want| (its first |n| elements) f32 or, when its last axis is a pair of words, f64. */
 static double relative_rms(const float *got, const ls_tensor *want, size_t n) {
     double error = 0, square = 0;
-    bool wide = want->bytes == n * sizeof(double);
+    bool wide = want->rank == 3 && want->shape[2] == 2;
     for (size_t i = 0; i < n; i++) {
         double w;
         if (wide) memcpy(&w, (const char *)want->data + i * sizeof w, sizeof w);
@@ -86,13 +86,45 @@ static void near_transformers(void **state) {
         assert_ok(ls_reference_create(&x, t.v.graph, &o, &e));
         encode(&t, x, 1, 1, out + OUT * COLS);
         encode(&t, x, 0, 1, out);
-        double tower_rms = relative_rms(rows, ls_checkpoint_find(t.golden, "tower"), (size_t)ROWS * WIDTH);
+        double tower_rms = relative_rms(rows, ls_checkpoint_find(t.golden, "vision_tower.vision_model.post_layernorm"), (size_t)ROWS * WIDTH);
         double rms = relative_rms(out, ls_checkpoint_find(t.golden, "features_f64"), (size_t)IMAGES * OUT * COLS);
         if (!(tower_rms < cases[i].tower) || !(rms < cases[i].features))
             fail_msg("%s: relative RMS %g of the tower, %g of the rows", ls_contract_name(cases[i].contract), tower_rms, rms);
         x->destroy(x);
         tower_close(&t);
     }
+}
+
+/* The model of the whole requests: one picture, and two. */
+static void the_random_model_sees_as_transformers(void **state) {
+    (void)state;
+    enum { SIZE = 3 * 64 * 64, TOKENS = 16, HIDDEN = 48 };
+    static const ls_contract contracts[] = {LS_CONTRACT_FLOAT, LS_CONTRACT_EXACT24};
+    static float out[2 * TOKENS * HIDDEN];
+    ls_error e = {0};
+    ls_checkpoint *c, *golden;
+    assert_ok(ls_checkpoint_open(&c, LS_FIXTURES "/vision/gemma3_random", &e));
+    assert_ok(ls_checkpoint_open(&golden, LS_FIXTURES "/vision/gemma3_random/golden.safetensors", &e));
+    for (int k = 0; k < 4; k++) {
+        bool two = k % 2;
+        ls_vision v;
+        ls_executor *x;
+        const ls_build_options build = {.contract = contracts[k / 2]};
+        assert_ok(ls_vision_build(&v, c, &build, &e));
+        const ls_tensor *pixels = ls_checkpoint_find(golden, two ? "two.pixel_values" : "one.pixel_values");
+        const ls_tensor *want = ls_checkpoint_find(golden, two ? "two.projected" : "one.projected");
+        assert_int_equal(pixels->shape[0], 1 + two);
+        const float *image[2] = {pixels->data, (const float *)pixels->data + SIZE};
+        ls_executor_options o = ls_encode_options(&v, 1 + two);
+        assert_ok(k / 2 ? ls_native_create(&x, v.graph, c, &o, &e) : ls_reference_create(&x, v.graph, &o, &e));
+        assert_ok(ls_encode_images(x, &v, image, 1 + two, out, &e));
+        double rms = relative_rms(out, want, (size_t)(1 + two) * TOKENS * HIDDEN);
+        if (!(rms < 1e-5)) fail_msg("%s, %d images: relative RMS %g", ls_contract_name(contracts[k / 2]), 1 + two, rms);
+        x->destroy(x);
+        ls_vision_deinit(&v);
+    }
+    ls_checkpoint_close(golden);
+    ls_checkpoint_close(c);
 }
 
 static void native_has_the_bits_of_the_reference(void **state) {
@@ -166,7 +198,8 @@ static void passes_that_are_no_images_are_refused(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(near_transformers), cmocka_unit_test(native_has_the_bits_of_the_reference),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(near_transformers), cmocka_unit_test(the_random_model_sees_as_transformers),
+                                       cmocka_unit_test(native_has_the_bits_of_the_reference),
                                        cmocka_unit_test(passes_that_are_no_images_are_refused)};
     return cmocka_run_group_tests_name("encode", tests, NULL, NULL);
 }

@@ -132,7 +132,7 @@ static void faults_are_named_at_their_node(void **state) {
     check_all_planted("olmoe", "exact16", "reference", "native", seen);
     check_all_planted("granite", "exact24", "native", "native,level=c", seen);
     check_all_planted("stablelm", "exact16", "native", "reference", seen);
-    for (int op = 0; op < LS_OP_INPUT; op++) /* what follows are operators of vision towers */
+    for (int op = 0; op < LS_OP_INPUT; op++) /* the rest: test_verify_vision */
         if (!seen[op]) fail_msg("no model of this test has operator %s", ls_op_name((ls_op)op));
 }
 
