@@ -237,6 +237,19 @@ class VerifyTest(unittest.TestCase):
         self.assertIn("1 of 49 compared over 20 prompt", text)
         self.assertIn("the file has 1 tensors that are no nodes", text)
 
+    def test_pixels(self):
+        tower = os.path.join(os.path.dirname(MODELS), "vision", "tower")
+        golden = os.path.join(tower, "golden.safetensors")
+        pixels = [tower, "--contract", "exact24", "--pixels", golden]
+        self.check(run(*pixels, "--right", golden), EQUAL, "nodes: 2 of 31 compared over 2 images (2 passes), 0 diverged")
+        o = json.loads(self.check(run(*pixels, "--right", "native,level=c", "--json"), EQUAL))
+        self.assertEqual((o["images"], o["prompt_tokens"], o["nodes_compared"], o["tokens"]), (2, 0, 31, []))
+        self.check(run(*pixels, "--right", golden, "--left", "native,contract=exact16"), EQUAL, "16-bit activations")
+        self.check(run(*pixels, "--right", "native,level=c", "--negative", "causal-mask", "--bisect"), DIVERGED, "encoder.layers.0.self_attn.attention")
+        self.check(run(*pixels, "--right", "native", "-p", "text"), NOT_COMPARED, "leave out -p and --ids")
+        self.check(run(LLAMA, "--pixels", golden, "--right", "native"), NOT_COMPARED, "the model does not see")
+        self.check(run(tower, "--pixels", os.path.join(tower, "model.safetensors"), "--right", "native"), NOT_COMPARED, "pixel_values")
+
     def test_a_changed_value_is_found(self):
         tensors = read_tensors(RECORDED)
         dtype, shape, values = tensors["model.layers.1.self_attn.v_proj"]
