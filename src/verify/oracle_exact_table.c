@@ -48,11 +48,11 @@ static ls_code add_rope(ls_exact_build *b, int *value, ls_error *e) {
     return ls_add_rope(b->g, value, b->x, HEADS, HEAD_DIM, index, "rope", e);
 }
 
-/* arg: 0 plain, 1 window of 7, 2 soft cap */
+/* arg: 0 plain, 1 window of 7, 2 soft cap, 3 every row sees all */
 static ls_code add_attention(ls_exact_build *b, int *value, ls_error *e) {
     int q, k, v;
     const ls_attention_spec spec = {.heads = HEADS, .kv_heads = KV_HEADS, .head_dim = HEAD_DIM, .window = b->probe->arg == 1 ? 7 : 0, .scale = 0.25f,
-                                    .softcap = b->probe->arg == 2 ? 20.0f : 0};
+                                    .softcap = b->probe->arg == 2 ? 20.0f : 0, .bidirectional = b->probe->arg == 3};
     LS_TRY(ls_add_slice(b->g, &q, b->x, 0, HEADS * HEAD_DIM, "q", e));
     LS_TRY(ls_add_slice(b->g, &k, b->x, HEADS * HEAD_DIM, KV_HEADS * HEAD_DIM, "k", e));
     LS_TRY(ls_add_slice(b->g, &v, b->x, (HEADS + KV_HEADS) * HEAD_DIM, KV_HEADS * HEAD_DIM, "v", e));
@@ -92,6 +92,12 @@ static ls_code add_scale(ls_exact_build *b, int *value, ls_error *e) { return ls
 static ls_code add_clamp(ls_exact_build *b, int *value, ls_error *e) { return ls_add_clamp(b->g, value, b->x, 1.5f, "clamp", e); }
 static ls_code add_softcap(ls_exact_build *b, int *value, ls_error *e) { return ls_add_softcap(b->g, value, b->x, 30.0f, "softcap", e); }
 static ls_code add_slice(ls_exact_build *b, int *value, ls_error *e) { return ls_add_slice(b->g, value, b->x, 5, 40, "slice", e); }
+
+static ls_code add_position(ls_exact_build *b, int *value, ls_error *e) {
+    const ls_param *table;
+    LS_TRY(ls_exact_table(b, &table, b->probe->format, b->probe->cols, e));
+    return ls_add_position(b->g, value, b->x, table, "position", e);
+}
 
 /* One matrix per expert: rows [i * rows, (i + 1) * rows) of one tensor. */
 static ls_code add_experts(ls_exact_build *b, const ls_param **out, const char *name, int64_t rows, int64_t cols, ls_error *e) {
@@ -147,6 +153,12 @@ static const ls_exact_probe probes[] = {
     PLAIN("mul", "mul", 96, add_mul, 0), PLAIN("mul.rows", "mul", 96, add_mul, 1), PLAIN("add", "add", 96, add_add, 0),
     PLAIN("scale", "scale", 64, add_scale, 0), PLAIN("clamp", "clamp", 64, add_clamp, 0), PLAIN("softcap", "softcap", 64, add_softcap, 0),
     PLAIN("slice", "slice", 64, add_slice, 0),
+    {.key = "attention.bidirectional", .op = "attention", .cols = QKV, .grid = 18, .add = add_attention, .arg = 3},
+    {.key = "input", .op = "input", .cols = 64, .grid = 6, .add = add_nothing},
+    {.key = "add_position", .op = "add_position", .cols = 64, .grid = 6, .add = add_position},
+    {.key = "add_position.bf16", .op = "add_position", .cols = 64, .grid = 6, .format = LS_BF16, .add = add_position},
+    {.key = "avg_pool", .op = "avg_pool", .cols = 64, .grid = 16, .pool = 4, .add = add_nothing},
+    {.key = "avg_pool.three", .op = "avg_pool", .cols = 64, .grid = 18, .pool = 3, .add = add_nothing},
     {.key = "moe", .op = "moe", .cols = 128, .format = LS_F32, .add = add_moe},
     {.key = "moe.normalized", .op = "moe", .cols = 128, .format = LS_Q8_0, .add = add_moe, .arg = 1},
 };

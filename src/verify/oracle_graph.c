@@ -1,6 +1,7 @@
 /* Running exact probes: the reference executor and the judged one on the same graph and tokens, compared by bits. */
 #include "verify/oracle_graph.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -48,8 +49,38 @@ static ls_code add_embedding(ls_exact_build *b, const ls_exact_probe *p, ls_erro
     return ls_add_embed(b->g, &b->x, table, p->table_scale > 0 ? p->table_scale : 1.0f, "embed", e);
 }
 
+/* The fixture's values as rows from outside, infinities left out: those are refused. */
+static ls_code make_rows(ls_exact_build *b, ls_error *e) {
+    const ls_param *table;
+    int64_t cols = b->probe->cols, n = (int64_t)b->probe->grid * b->probe->grid;
+    LS_TRY(ls_exact_fixture(b, &table, cols, e));
+    LS_TRY(ls_arena_alloc(b->a, &b->rows, (size_t)(n * cols), sizeof *b->rows, e));
+    for (int64_t i = 0; i < n * cols; i++) {
+        const float *row = (const float *)table->tensor->data + i / cols % LS_EXACT_VOCAB * 2 * cols;
+        float value = row[i % cols] * row[cols + i % cols] * row[cols + i % cols];
+        b->rows[i] = isfinite(value) ? value : 1.0f;
+    }
+    return LS_OK;
+}
+
+static ls_code build_image(ls_exact_build *b, ls_contract contract, ls_error *e) {
+    const ls_exact_probe *p = b->probe;
+    LS_TRY(ls_graph_create(&b->g, contract, e));
+    LS_TRY(make_rows(b, e));
+    LS_TRY(ls_add_input(b->g, &b->x, p->cols, "rows", e));
+    int value = b->x;
+    LS_TRY(p->add(b, &value, e));
+    LS_TRY(ls_add_avg_pool(b->g, &value, value, p->grid, p->pool ? p->pool : 1, "pool", e));
+    b->g->hidden = p->cols;
+    b->g->vocab = b->g->nodes[value].cols;
+    b->g->max_context = b->g->image_rows;
+    b->g->architecture = "oracle";
+    return LS_OK;
+}
+
 static ls_code build(ls_exact_build *b, ls_contract contract, ls_error *e) {
     const ls_exact_probe *p = b->probe;
+    if (p->grid) return build_image(b, contract, e);
     LS_TRY(ls_graph_create(&b->g, contract, e));
     if (!strcmp(p->op, "embed")) LS_TRY(add_embedding(b, p, e));
     else LS_TRY(add_fixture(b, p->cols, e));
@@ -71,9 +102,11 @@ typedef struct side {
     const ls_graph *g;
     ls_oracle_create create;
     void *user;
+    const float *rows; /* of the image */
 } side;
 
-static int first_rows(const ls_exact_probe *p) { return p->rows ? p->rows : LS_EXACT_ROWS; }
+static int first_rows(const ls_exact_probe *p) { return p->grid ? p->grid * p->grid : p->rows ? p->rows : LS_EXACT_ROWS; }
+static int single_rows(const ls_exact_probe *p) { return p->grid ? 0 : LS_EXACT_SINGLE_ROWS; }
 
 static ls_code create_reference(void *user, ls_executor **out, const ls_graph *g, const ls_executor_options *o, ls_error *e) {
     (void)user;
@@ -90,10 +123,37 @@ static ls_code pass(const side *s, ls_executor *x, int begin, int n, int step, f
     return x->forward(x, &batch, logits, e);
 }
 
+/* One pass of an image. */
+static ls_code run_image(const side *s, ls_oracle_output *out, ls_error *e) {
+    int rows = first_rows(s->probe);
+    const ls_executor_options o = {.max_seqs = 1, .context = rows, .max_rows = rows};
+    ls_executor *x = NULL;
+    int32_t *slot = NULL;
+    const float **row = NULL;
+    out->rank = 2;
+    out->dim[0] = s->g->image_out;
+    out->dim[1] = s->g->vocab;
+    out->n = (size_t)(s->g->image_out * s->g->vocab);
+    ls_code rc;
+    LS_GOTO(ls_calloc(&out->values, out->n, sizeof *out->values, "oracle output", e));
+    LS_GOTO(ls_calloc(&slot, (size_t)rows, sizeof *slot, "oracle rows", e));
+    LS_GOTO(ls_calloc(&row, (size_t)rows, sizeof(const float *), "oracle rows", e));
+    for (int i = 0; i < rows; i++) row[i] = s->rows + (int64_t)i * s->g->input_cols;
+    LS_GOTO(s->create(s->user, &x, s->g, &o, e));
+    const ls_batch batch = {.n_rows = rows, .slot = slot, .n_out = (int)s->g->image_out, .embedding = row};
+    rc = x->forward(x, &batch, out->values, e);
+out:
+    if (x) x->destroy(x);
+    ls_free(slot);
+    ls_free(row);
+    return rc;
+}
+
 /* A first pass of many rows, then passes of one: prefill and decode. */
 static ls_code run_side(const ls_oracle_case *c, void *user, ls_oracle_output *out, ls_error *e) {
     (void)c;
     const side *s = user;
+    if (s->probe->grid) return run_image(s, out, e);
     int rows = first_rows(s->probe), step = s->probe->every_other ? 2 : 1, done, total = 0;
     int64_t cols = s->g->vocab;
     const ls_executor_options o = {.max_seqs = 1, .context = LS_EXACT_VOCAB, .max_rows = rows};
@@ -142,7 +202,7 @@ static ls_code fill_backends(const ls_exact_probe *p, ls_contract contract, cons
     LS_TRY(ls_oracle_candidate(&c->candidate, target->identity, a, e));
     LS_TRY(ls_arena_printf(a, &c->reference.patch, e, "contracts-version-%d", LS_CONTRACT_VERSION));
     LS_TRY(ls_arena_printf(a, &c->reference.artifact_fingerprint, e, "graph-%s", t->graph_sha));
-    LS_TRY(ls_str_printf(&t->config, e, "graph=%s;rows=%d;single-rows=%d", t->graph_sha, first_rows(p), LS_EXACT_SINGLE_ROWS));
+    LS_TRY(ls_str_printf(&t->config, e, "graph=%s;rows=%d;single-rows=%d", t->graph_sha, first_rows(p), single_rows(p)));
     const ls_oracle_artifact artifact = {t->name, t->config.data, t->contract.data, t->contract.len, t->graph.data, t->graph.len};
     LS_TRY(ls_oracle_fingerprint(&artifact, c, target->identity, t->fingerprint, e));
     c->candidate.artifact_fingerprint = t->fingerprint;
@@ -161,7 +221,7 @@ ls_code ls_oracle_graph_report(size_t i, const ls_oracle_target *target, json_t 
     ls_oracle_case c = {0};
     graph_texts t = {0};
     ls_exact_build b = {.probe = p, .c = &c, .seed = 7};
-    side reference = {p, NULL, create_reference, NULL}, candidate = {p, NULL, target->create, target->create_user};
+    side reference = {.probe = p, .create = create_reference}, candidate = {.probe = p, .create = target->create, .user = target->create_user};
     ls_code rc = LS_OK;
     *report = NULL;
     ls_oracle_graph_name(i, t.name);
@@ -172,6 +232,7 @@ ls_code ls_oracle_graph_report(size_t i, const ls_oracle_target *target, json_t 
     LS_GOTO(fill_contract(p, contract, &t, &c, e));
     LS_GOTO(fill_backends(p, contract, target, &t, &c, b.a, e));
     reference.g = candidate.g = b.g;
+    reference.rows = candidate.rows = b.rows;
     c.run_reference = c.run_candidate = run_side;
     c.reference_user = &reference;
     c.candidate_user = &candidate;

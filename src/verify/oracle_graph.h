@@ -1,5 +1,5 @@
 /* Exact probes: one operator of docs/contracts.md each, as a graph of an embedding (the fixture), that operator and row
- * selection, whose logits are the operator's bits. */
+ * selection, whose logits are the operator's bits. Operators of vision towers stand between the fixture's rows as an image and a pool. */
 #ifndef LS_VERIFY_ORACLE_GRAPH_H
 #define LS_VERIFY_ORACLE_GRAPH_H
 
@@ -16,7 +16,8 @@ typedef struct ls_exact_build {
     ls_graph *g;
     ls_oracle_case *c; /* receives an operand per tensor */
     uint64_t seed;
-    int x;             /* the embedding: [T, probe->cols] */
+    int x;             /* the embedding, or the image's rows: [T, probe->cols] */
+    float *rows;       /* of a probe with a grid: the image [grid^2, cols] */
 } ls_exact_build;
 
 struct ls_exact_probe {
@@ -24,6 +25,7 @@ struct ls_exact_probe {
     const char *op;     /* name of the operator in the contract's record */
     int cols;           /* of the fixture, at most LS_EXACT_VOCAB values wide where it is the result */
     int rows;           /* of the first pass; 0: LS_EXACT_ROWS. LS_EXACT_SINGLE_ROWS passes of one row follow */
+    int grid, pool;     /* rows are an image of grid x grid, pooled after the operator by squares of |pool| (0: 1, which copies); 0: tokens */
     bool every_other;   /* only every other row's logits are asked for */
     float table_scale;  /* factor of the embedding; 0: 1 */
     ls_format format;   /* of the probe's weight, or of the table for "embed" */

@@ -100,7 +100,8 @@ ls_code ls_side_parse(ls_side_spec *s, const char *text, ls_error *e) {
 /* ---- Graph and executor ---------------------------------------------------------------------------------------------------- */
 
 ls_code ls_side_open(ls_side *s, const ls_side_spec *spec, ls_model *m, bool vision, ls_error *e) {
-    *s = (ls_side){.spec = spec, .model = m, .contract = spec->has_contract ? spec->contract : spec->f64 ? LS_CONTRACT_FLOAT : m->contract, .graph = vision ? m->vision.graph : m->graph};
+    *s = (ls_side){.spec = spec, .model = m, .contract = spec->has_contract ? spec->contract : spec->f64 ? LS_CONTRACT_FLOAT : m->contract,
+                     .graph = vision ? m->vision.graph : m->graph};
     if (spec->f64 && s->contract != LS_CONTRACT_FLOAT)
         LS_FAIL(e, LS_INVALID_ARGUMENT, "side \"reference:f64\" evaluates the float contract in f64; it has no %s", ls_contract_name(s->contract));
     if (spec->kind == LS_SIDE_XLA) LS_TRY(ls_side_open_engine(s, e));

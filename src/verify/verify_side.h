@@ -33,7 +33,8 @@ ls_code ls_side_open_file(ls_side *s, const ls_side_spec *spec, const ls_graph *
 /* Rows [position, position + rows) of node |node|, to out f32 [rows, cols]. Positions must exist (ls_side_check_rows). */
 void ls_side_file_rows(const ls_side *s, size_t node, int64_t position, int64_t rows, float *out);
 
-/* Every tensor that is compared must have a row for each of |n| positions, or of |n| images of a graph that pools. INVALID_ARGUMENT naming the first that has not. */
+/* Every tensor that is compared must have a row for each of |n| positions, or of |n| images of a graph that
+ * pools. INVALID_ARGUMENT naming the first that has not. */
 ls_code ls_side_check_rows(const ls_side *s, const ls_graph *g, int64_t n, ls_error *e);
 
 void ls_side_close(ls_side *s);

@@ -449,7 +449,7 @@ static ls_code set_shape(ls_xla *x, ls_error *e) {
             x->kv_heads = x->g->nodes[i].kv_heads;
             x->head_dim = x->g->nodes[i].head_dim;
         }
-    if (!x->head_dim) LS_FAIL(e, LS_UNIMPLEMENTED, "the graph has no attention; the XLA backend has nothing to cache");
+    if (!x->head_dim && !x->g->image_rows) LS_FAIL(e, LS_UNIMPLEMENTED, "the graph has no attention; the XLA backend has nothing to cache");
     /* ragged decoding is compiled for 1, 4, 8, 16, ... sequences */
     for (x->sequences = 1; x->sequences < x->o.max_seqs;) x->sequences = x->sequences < 4 ? 4 : x->sequences * 2;
     return LS_OK;
