@@ -62,6 +62,8 @@ enum {
     LS_MAX_CHUNK = 16384,
     LS_MAX_CONTEXT = 1 << 24,
     LS_MAX_QUEUED = 65536,     /* requests waiting in one session */
+    LS_DEFAULT_GUESSES = 8,    /* tokens that one pass may check */
+    LS_MAX_GUESSES = 64,
     LS_MAX_STOPS = 64,         /* stop strings of one text stream */
     LS_MAX_STOP_BYTES = 4096,
     LS_MAX_BREAKERS = 64       /* DRY sequence breakers of one request */
@@ -287,6 +289,8 @@ typedef struct ls_timings {
 typedef struct ls_statistics {
     uint64_t reused_tokens; /* prompt tokens that were not computed again */
     uint64_t prefix_blocks, prefix_bytes, prefix_evicted;
+    uint64_t decode_passes;     /* forward passes that made tokens after the first */
+    uint64_t drafted, accepted; /* guesses that passes checked, and those that were right */
 } ls_statistics;
 
 typedef struct ls_session ls_session;
@@ -296,6 +300,10 @@ typedef struct ls_session_options {
     size_t struct_size;
     size_t prefix_cache_bytes; /* most bytes of keys and values kept for later prompts that begin alike; backend native */
     const char *prefix_cache;  /* folder: what is kept is read from there now and written by ls_session_save; NULL: memory only */
+    bool lookup;     /* guess next tokens from where the last ones stood earlier in the prompt and the output */
+    ls_model *draft; /* a smaller model of the same vocabulary that guesses where lookup does not; NULL: none. It must have been opened with
+                        at least as many slots, and outlive the session, which uses it alone */
+    int guesses;     /* most guesses of one pass; 0: LS_DEFAULT_GUESSES */
 } ls_session_options;
 
 /* One session per model at a time (it owns the executor's slots). FAILED_PRECONDITION when there is one already, or when

@@ -16,7 +16,8 @@ static const char help[] =
     "  --json              as one JSON object\n"
     "  --steps             measures what lines of standard input ask for, answers in JSON lines: \"prefill N\",\n"
     "                      \"open SEQUENCES N\", then \"decode STEPS\", \"close\"\n"
-    "  --help              this text\n\n"
+    "  --help              this text\n"
+    "\nLess work (docs/caching.md; changes no result):\n" CLI_GUESS_HELP "\n"
     "Example: lockstep bench ./model.gguf -p 512 -n 128 -r 5\n";
 
 typedef struct bench {
@@ -24,6 +25,7 @@ typedef struct bench {
     const char *model_name;
     int prompt, tokens, repeats, batch;
     bool json, steps;
+    ls_statistics saved;
 } bench;
 
 /* Sum and largest of the repeats' speeds. */
@@ -58,10 +60,10 @@ out:
     return rc;
 }
 
-static ls_code measure(const bench *b, ls_model *m, speed *prefill, speed *decode, ls_error *e) {
-    ls_session *s;
-    LS_TRY(ls_session_create(&s, m, e));
-    ls_code rc = run_requests(s, ls_model_vocab(m), 1, 1, 2, e); /* warm-up */
+static ls_code measure(bench *b, ls_model *m, speed *prefill, speed *decode, ls_error *e) {
+    ls_session *s = NULL;
+    ls_code rc = cli_session(&b->common, &s, m, e);
+    if (!rc) rc = run_requests(s, ls_model_vocab(m), 1, 1, 2, e); /* warm-up */
     if (b->common.model.backend && !strcmp(b->common.model.backend, "xla")) {
         if (!rc) rc = run_requests(s, ls_model_vocab(m), 1, (size_t)b->prompt, 1, e); /* compiling what is measured */
         if (!rc) rc = run_requests(s, ls_model_vocab(m), b->batch, 1, b->tokens + 1, e);
@@ -75,7 +77,8 @@ static ls_code measure(const bench *b, ls_model *m, speed *prefill, speed *decod
         add(prefill, middle.prefill_tokens - before.prefill_tokens, middle.prefill_ns - before.prefill_ns);
         add(decode, after.decode_tokens - middle.decode_tokens, after.decode_ns - middle.decode_ns);
     }
-    ls_session_destroy(s);
+    if (s) b->saved = ls_session_statistics(s);
+    cli_session_end(&b->common, s);
     return rc;
 }
 
@@ -93,6 +96,7 @@ static int print_text(const bench *b, const ls_model *m, speed prefill, speed de
     printf("model    %s, %s\n", b->model_name, ls_model_contract(m));
     printf("prefill  %d tokens: best %.1f tokens/s, mean %.1f\n", b->prompt, prefill.best, prefill.sum / b->repeats);
     printf("decode   %d tokens x %d: best %.1f tokens/s, mean %.1f\n", b->tokens, b->batch, decode.best, decode.sum / b->repeats);
+    if (b->saved.drafted) printf("guesses  %llu of %llu right\n", (unsigned long long)b->saved.accepted, (unsigned long long)b->saved.drafted);
     if (xla) print_compiling(xla);
     json_decref(xla);
     return CLI_OK;
@@ -105,12 +109,14 @@ static int report(const bench *b, const ls_model *m, speed prefill, speed decode
                           "prefill_tokens_per_second_mean", prefill.sum / b->repeats, "decode_tokens_per_second_best", decode.best,
                           "decode_tokens_per_second_mean", decode.sum / b->repeats);
     cli_report_execution(o, m);
+    if (b->saved.decode_passes) cli_report_statistics(o, &b->saved);
     return cli_print_json(o);
 }
 
 /* 0 to go on, otherwise the exit code + 1. */
 static int parse(bench *b, int argc, char **argv) {
-    static const struct option options[] = {CLI_MODEL_OPTIONS, {"batch", required_argument, NULL, OPT_BATCH}, {"json", no_argument, NULL, OPT_JSON},
+    static const struct option options[] = {CLI_MODEL_OPTIONS, CLI_GUESS_OPTIONS,
+                                            {"batch", required_argument, NULL, OPT_BATCH}, {"json", no_argument, NULL, OPT_JSON},
                                             {"steps", no_argument, NULL, OPT_STEPS},
                                             {"help", no_argument, NULL, 'h'}, {0}};
     for (int opt; (opt = getopt_long(argc, argv, "p:n:r:h", options, NULL)) != -1;) {

@@ -23,7 +23,7 @@ static const char help[] =
     "  --json              print one JSON object: prompt_ids, output_ids, text, finish_reason, logits_sha256 (over the\n"
     "                      f32 little-endian logits of every step), timings, contract, fingerprint, version, compiler,\n"
     "                      backend; on native also level and threads, on xla qualified and xla (engine, precision, compiling)\n"
-    "  --help              this text\n" CLI_PREFIX_HELP CLI_SAMPLING_HELP
+    "  --help              this text\n" CLI_PREFIX_HELP CLI_GUESS_HELP CLI_SAMPLING_HELP
     "\nExample: lockstep generate ./model.gguf -p \"Once upon a time\" -n 64 --json\n";
 
 typedef struct generate {
@@ -62,7 +62,8 @@ static int print_report(const generate *g, const ls_model *m, ls_session *s, con
                                     id_array(a->ids, a->n), "text", text ? text : json_null(), "finish_reason", a->finish ? a->finish : "error",
                                     "logits_sha256", a->logits_sha256, "timings", timings, "contract", contract, "fingerprint", ls_model_fingerprint(m));
     cli_report_execution(report, m);
-    cli_report_session(report, s);
+    ls_statistics saved = ls_session_statistics(s);
+    cli_report_statistics(report, &saved);
     return cli_print_json(report);
 }
 
@@ -105,13 +106,14 @@ static int run(generate *g, ls_model *m, int32_t *prompt, size_t n_prompt) {
     cli_session_save(s);
     answer_deinit(&a);
     ls_text_destroy(text);
-    ls_session_destroy(s);
+    cli_session_end(&g->common, s);
     return code;
 }
 
 /* 0 to go on, otherwise the exit code + 1. */
 static int parse(generate *g, int argc, char **argv) {
-    static const struct option options[] = {CLI_MODEL_OPTIONS, CLI_PREFIX_OPTIONS, CLI_SAMPLING_OPTIONS, {"prompt", required_argument, NULL, 'p'},
+    static const struct option options[] = {CLI_MODEL_OPTIONS, CLI_PREFIX_OPTIONS, CLI_GUESS_OPTIONS,
+                                            CLI_SAMPLING_OPTIONS, {"prompt", required_argument, NULL, 'p'},
                                             {"max-tokens", required_argument, NULL, 'n'},
                                             {"json", no_argument, NULL, OPT_JSON}, {"ids", required_argument, NULL, OPT_IDS},
                                             {"stop", required_argument, NULL, OPT_STOP},

@@ -18,7 +18,7 @@ static const char help[] =
     "  -n, --max-tokens N  longest answer; default: as far as the context reaches\n"
     "  --stop TEXT         end an answer before this text; repeatable\n"
     "  --stats             print tokens and speed on standard error\n"
-    "  --help              this text\n" CLI_PREFIX_HELP
+    "  --help              this text\n" CLI_PREFIX_HELP CLI_GUESS_HELP
     "  In a conversation on backend native the default is 256M in memory, so that each question reads only what is new.\n" CLI_SAMPLING_HELP
     "  Defaults here: --temp 0.8 --top-k 40 --top-p 0.95 --min-p 0.05 --seed 0. Equal seeds give equal answers; --temp 0 is greedy.\n"
     "\nExample: lockstep run ./SmolLM2-135M-Instruct.Q4_1.gguf -p \"What is the capital of France?\"\n";
@@ -67,6 +67,9 @@ static void print_stats(const chat *c, ls_timings before, ls_statistics saved, s
     fprintf(stderr, "[%zu prompt tokens (%llu kept from before) in %.2f s, %zu answer tokens, %.1f tokens/s, finish: %s]\n", n_prompt,
             (unsigned long long)(now.reused_tokens - saved.reused_tokens), prefill, a->n,
             decode > 0 ? (double)(t.decode_tokens - before.decode_tokens) / decode : 0, a->finish ? a->finish : "error");
+    if (now.drafted > saved.drafted)
+        fprintf(stderr, "[%llu of %llu guesses were right, %llu passes]\n", (unsigned long long)(now.accepted - saved.accepted),
+                (unsigned long long)(now.drafted - saved.drafted), (unsigned long long)(now.decode_passes - saved.decode_passes));
 }
 
 /* Answers the conversation so far and adds the answer to it. */
@@ -144,7 +147,8 @@ static int prompt_loop(chat *c) {
 
 /* 0 to go on, otherwise the exit code + 1. */
 static int parse(chat *c, int argc, char **argv) {
-    static const struct option options[] = {CLI_MODEL_OPTIONS, CLI_PREFIX_OPTIONS, CLI_SAMPLING_OPTIONS, {"prompt", required_argument, NULL, 'p'},
+    static const struct option options[] = {CLI_MODEL_OPTIONS, CLI_PREFIX_OPTIONS, CLI_GUESS_OPTIONS,
+                                            CLI_SAMPLING_OPTIONS, {"prompt", required_argument, NULL, 'p'},
                                             {"max-tokens", required_argument, NULL, 'n'},
                                             {"system", required_argument, NULL, OPT_SYSTEM}, {"stop", required_argument, NULL, OPT_STOP},
                                             {"stats", no_argument, NULL, OPT_STATS},
@@ -184,7 +188,7 @@ int cli_run(int argc, char **argv) {
     int code = rc ? cli_fail(&e) : loop ? prompt_loop(&c) : answer_once(&c);
     cli_session_save(c.session);
     json_decref(c.messages);
-    ls_session_destroy(c.session);
+    cli_session_end(&c.common, c.session);
     ls_model_destroy(c.model);
     return code;
 }

@@ -90,6 +90,9 @@ static int take_session(cli_options *o, int opt, const char *value) {
     switch (opt) {
     case OPT_PREFIX_CACHE: o->session.prefix_cache = value; return 1;
     case OPT_PREFIX_CACHE_SIZE: o->prefix_size_given = true; return take_size(o, "--prefix-cache-size", value, &o->session.prefix_cache_bytes) ? 1 : -1;
+    case OPT_LOOKUP: o->session.lookup = true; return 1;
+    case OPT_DRAFT: o->draft = value; return 1;
+    case OPT_GUESSES: return cli_int(o->command, "--guesses", value, 1, LS_MAX_GUESSES, &o->session.guesses) ? 1 : -1;
     default: return 0;
     }
 }
@@ -176,6 +179,10 @@ bool cli_options_finish(cli_options *o) {
     if (o->penalties_off) o->sampling.repetition_penalty = o->sampling.frequency_penalty = o->sampling.presence_penalty = 0;
     if (o->dry_off) o->sampling.dry_multiplier = 0;
     if (o->session.prefix_cache && !o->prefix_size_given) o->session.prefix_cache_bytes = DEFAULT_PREFIX_CACHE;
+    if (o->session.guesses && !o->session.lookup && !o->draft) {
+        cli_usage(o->command, "--guesses says how many, not who; give --lookup or --draft MODEL too");
+        return false;
+    }
     if (o->session.prefix_cache && !o->session.prefix_cache_bytes) {
         cli_usage(o->command, "--prefix-cache-size is 0, which leaves nothing for --prefix-cache to keep; give a size such as 512M");
         return false;
@@ -224,10 +231,33 @@ void cli_report_execution(json_t *report, const ls_model *m) {
     json_decref(all);
 }
 
-ls_code cli_session(const cli_options *o, ls_session **out, ls_model *m, ls_error *e) {
+/* Opens |name| as |o| says. */
+static ls_code open_model(const char *name, const ls_model_options *o, ls_model **out, ls_error *e) {
+    ls_arena *arena = NULL;
+    const char *path = NULL;
+    ls_code rc = ls_arena_create(&arena, e);
+    if (!rc) rc = hub_resolve(arena, &path, name, e);
+    if (!rc) rc = ls_model_open(out, path, o, e);
+    cli_progress_done();
+    ls_arena_destroy(arena);
+    return rc;
+}
+
+ls_code cli_session(cli_options *o, ls_session **out, ls_model *m, ls_error *e) {
+    if (o->draft) {
+        ls_code rc = open_model(o->draft, &o->model, &o->draft_model, e);
+        if (rc) return ls_error_wrap(e, rc, "draft model");
+        o->session.draft = o->draft_model;
+    }
     LS_TRY(ls_session_create_with(out, m, &o->session, e));
     if (ls_session_note(*out)) fprintf(stderr, "lockstep: %s\n", ls_session_note(*out));
     return LS_OK;
+}
+
+void cli_session_end(cli_options *o, ls_session *s) {
+    ls_session_destroy(s);
+    ls_model_destroy(o->draft_model);
+    o->draft_model = NULL;
 }
 
 void cli_session_save(ls_session *s) {
@@ -235,24 +265,18 @@ void cli_session_save(ls_session *s) {
     if (s && ls_session_save(s, &e)) fprintf(stderr, "lockstep: the prefix cache is not saved: %s\n", e.text);
 }
 
-void cli_report_session(json_t *report, const ls_session *s) {
-    ls_statistics t = ls_session_statistics(s);
-    json_object_set_new(report, "statistics", json_pack("{s:I, s:I, s:I}", "reused_tokens", (json_int_t)t.reused_tokens, "prefix_blocks",
-                                                        (json_int_t)t.prefix_blocks, "prefix_bytes", (json_int_t)t.prefix_bytes));
+void cli_report_statistics(json_t *report, const ls_statistics *t) {
+    json_object_set_new(report, "statistics", json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "reused_tokens", (json_int_t)t->reused_tokens, "prefix_blocks",
+                                                        (json_int_t)t->prefix_blocks, "prefix_bytes", (json_int_t)t->prefix_bytes, "decode_passes",
+                                                        (json_int_t)t->decode_passes, "drafted", (json_int_t)t->drafted, "accepted", (json_int_t)t->accepted));
 }
 
 bool cli_open(cli_options *o, const char *name, ls_model **out) {
     static char label[] = "loading";
     ls_error e = {0};
-    ls_arena *arena = NULL;
-    const char *path = NULL;
     o->model.progress = cli_progress;
     o->model.progress_user = label;
-    ls_code rc = ls_arena_create(&arena, &e);
-    if (!rc) rc = hub_resolve(arena, &path, name, &e);
-    if (!rc) rc = ls_model_open(out, path, &o->model, &e);
-    cli_progress_done();
-    ls_arena_destroy(arena);
-    if (rc) cli_fail(&e);
-    return !rc;
+    if (!open_model(name, &o->model, out, &e)) return true;
+    cli_fail(&e);
+    return false;
 }

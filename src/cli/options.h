@@ -11,7 +11,7 @@ enum {
     OPT_ENGINE, OPT_DEVICE, OPT_PLUGIN, OPT_GPU_TARGET, OPT_PRECISION, OPT_QUANT, OPT_BUCKETS, OPT_ALLOW_UNQUALIFIED,
     OPT_TEMP, OPT_TOP_K, OPT_TOP_P, OPT_MIN_P, OPT_SEED, OPT_REPEAT_PENALTY, OPT_FREQUENCY_PENALTY, OPT_PRESENCE_PENALTY, OPT_REPEAT_LAST_N,
     OPT_DRY_MULTIPLIER, OPT_DRY_BASE, OPT_DRY_ALLOWED_LENGTH, OPT_DRY_LAST_N,
-    OPT_PREFIX_CACHE, OPT_PREFIX_CACHE_SIZE,
+    OPT_PREFIX_CACHE, OPT_PREFIX_CACHE_SIZE, OPT_LOOKUP, OPT_DRAFT, OPT_GUESSES,
     OPT_COMMAND /* first value a command may use for its own options */
 };
 
@@ -39,6 +39,14 @@ enum {
 
 #define CLI_PREFIX_OPTIONS                                                                                                     \
     {"prefix-cache", required_argument, NULL, OPT_PREFIX_CACHE}, {"prefix-cache-size", required_argument, NULL, OPT_PREFIX_CACHE_SIZE}
+
+#define CLI_GUESS_OPTIONS                                                                                                      \
+    {"lookup", no_argument, NULL, OPT_LOOKUP}, {"draft", required_argument, NULL, OPT_DRAFT}, {"guesses", required_argument, NULL, OPT_GUESSES}
+
+#define CLI_GUESS_HELP                                                                                                         \
+    "  --lookup            guess next tokens from where the last ones stood before, and check them in one pass\n"              \
+    "  --draft MODEL       let a smaller model with the same vocabulary guess (where --lookup finds nothing)\n"                \
+    "  --guesses N         most guesses of one pass; default: 8\n"
 
 #define CLI_PREFIX_HELP                                                                                                        \
     "\nLess work (docs/caching.md; changes no result):\n"                                                                     \
@@ -79,6 +87,8 @@ typedef struct cli_options {
     ls_sampling sampling;
     ls_session_options session;
     bool prefix_size_given;
+    const char *draft;           /* name of the draft model; cli_session opens it into draft_model */
+    ls_model *draft_model;
     bool penalties_off, dry_off; /* a window of 0 was given */
     bool help;                   /* --help was given */
 } cli_options;
@@ -106,13 +116,16 @@ json_t *cli_describe_xla(const ls_model *m);
 void cli_report_execution(json_t *report, const ls_model *m);
 
 /* Adds "statistics" to a report: what the session saved. */
-void cli_report_session(json_t *report, const ls_session *s);
+void cli_report_statistics(json_t *report, const ls_statistics *t);
 
 /* backends.c: what can run backend xla here, and what is missing for the rest. */
 void cli_list_backends(FILE *out);
 
-/* A session on |m| with the session options; says on standard error what it had to ignore. */
-ls_code cli_session(const cli_options *o, ls_session **out, ls_model *m, ls_error *e);
+/* A session on |m| with the session options, draft model included; says on standard error what it had to ignore. */
+ls_code cli_session(cli_options *o, ls_session **out, ls_model *m, ls_error *e);
+
+/* Destroys what cli_session made: the session and the draft model. */
+void cli_session_end(cli_options *o, ls_session *s);
 
 /* Saves the session's prefix cache; a failure is said on standard error. */
 void cli_session_save(ls_session *s);

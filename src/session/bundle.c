@@ -181,17 +181,57 @@ static ls_code prefix_identity(ls_model *m, bool on_disk, ls_str *out, ls_error 
                          m->fingerprint, weights);
 }
 
+/* Equal ids must be equal tokens. Without tokenizers nobody can tell but by the number of logits. */
+static ls_code same_vocabulary(const ls_model *m, const ls_model *draft, ls_error *e) {
+    const ls_tokenizer *a = m->tokenizer, *b = draft->tokenizer;
+    if (!a || !b) {
+        if (m->graph->vocab != draft->graph->vocab)
+            LS_FAIL(e, LS_INVALID_ARGUMENT,
+                    "the draft model has %lld logits, the model %lld: their vocabularies differ; use a draft model with the same tokenizer",
+                    (long long)draft->graph->vocab, (long long)m->graph->vocab);
+        return LS_OK;
+    }
+    if (ls_tokenizer_size(a) != ls_tokenizer_size(b))
+        LS_FAIL(e, LS_INVALID_ARGUMENT, "the draft model has %zu tokens, the model %zu: their vocabularies differ; use a draft model with the same tokenizer",
+                ls_tokenizer_size(b), ls_tokenizer_size(a));
+    for (size_t i = 0; i < ls_tokenizer_size(a); i++) {
+        size_t na = 0, nb = 0;
+        const char *ta = ls_tokenizer_token(a, (int32_t)i, &na), *tb = ls_tokenizer_token(b, (int32_t)i, &nb);
+        if (!ta == !tb && (!ta || (na == nb && !memcmp(ta, tb, na)))) continue;
+        LS_FAIL(e, LS_INVALID_ARGUMENT,
+                "token %zu is \"%.*s\" in the draft model and \"%.*s\" in the model: their vocabularies differ; use a draft model with the same tokenizer",
+                i, (int)(nb < 60 ? nb : 60), tb ? tb : "", (int)(na < 60 ? na : 60), ta ? ta : "");
+    }
+    return LS_OK;
+}
+
+static ls_code drafter_of(ls_drafter_config *out, const ls_model *m, ls_model *draft, ls_error *e) {
+    if (!draft->executor) LS_FAIL(e, LS_FAILED_PRECONDITION, "the draft model was opened without an executor; open it with LS_LOAD_ALL");
+    if (draft == m || draft->session_in_use) LS_FAIL(e, LS_FAILED_PRECONDITION, "the draft model is in use; open it a second time");
+    if (draft->slots < m->slots)
+        LS_FAIL(e, LS_FAILED_PRECONDITION, "the draft model has %d slots, the model %d; open it with as many", draft->slots, m->slots);
+    LS_TRY(same_vocabulary(m, draft, e));
+    int64_t own = draft->graph->vocab, used = own < m->graph->vocab ? own : m->graph->vocab;
+    *out = (ls_drafter_config){.executor = draft->executor, .vocab = own, .vocab_used = used, .context = draft->context, .slots = m->slots,
+                               .max_rows = draft->chunk > draft->slots ? draft->chunk : draft->slots, .in_use = &draft->session_in_use};
+    return LS_OK;
+}
+
 ls_code ls_session_create_with(ls_session **out, ls_model *m, const ls_session_options *given, ls_error *e) {
     ls_session_options o = {0};
     if (given && !given->struct_size) LS_FAIL(e, LS_INVALID_ARGUMENT, "struct_size of the session options is 0; set it to sizeof(ls_session_options)");
     if (given) memcpy(&o, given, given->struct_size < sizeof o ? given->struct_size : sizeof o);
     if (!m->executor) LS_FAIL(e, LS_FAILED_PRECONDITION, "the model was opened without an executor; open it with LS_LOAD_ALL");
     if (o.prefix_cache && !o.prefix_cache_bytes) LS_FAIL(e, LS_INVALID_ARGUMENT, "a prefix cache in a folder needs room; set prefix_cache_bytes");
+    if (o.guesses && !o.lookup && !o.draft) LS_FAIL(e, LS_INVALID_ARGUMENT, "%d guesses by nobody; set lookup or draft", o.guesses);
+    ls_drafter_config drafter;
+    if (o.draft) LS_TRY(drafter_of(&drafter, m, o.draft, e));
     ls_str identity = {0};
     ls_code rc = o.prefix_cache_bytes ? prefix_identity(m, o.prefix_cache != NULL, &identity, e) : LS_OK;
     ls_session_config c = {.executor = m->executor, .vocab = m->graph->vocab, .context = m->context, .slots = m->slots, .chunk = m->chunk,
                            .eos = m->eos, .n_eos = m->n_eos, .in_use = &m->session_in_use, .prefix_bytes = o.prefix_cache_bytes,
-                           .prefix_folder = o.prefix_cache, .identity = identity.data};
+                           .prefix_folder = o.prefix_cache, .identity = identity.data, .lookup = o.lookup, .drafter = o.draft ? &drafter : NULL,
+                           .guesses = !o.lookup && !o.draft ? 0 : o.guesses ? o.guesses : LS_DEFAULT_GUESSES};
     if (!rc) rc = ls_session_create_on(out, &c, e);
     ls_str_deinit(&identity);
     return rc;

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "base/sha256.h"
+#include "session/drafter.h"
 #include "session/prefix_cache.h"
 #include "session/prepared.h"
 
@@ -18,12 +19,13 @@ typedef struct request {
     ls_prepared_prefill *prepared; /* held until the slot holds the prompt; NULL: none */
     ls_prefix_extra *extra;   /* [n_extra] what entered beside the tokens */
     size_t n_extra;
+    size_t width;             /* guesses of the next pass: what paid lately */
     bool ignore_eos, hash_logits;
     ls_sampler_params params;
     ls_sha256 sha;
 } request;
 
-/* At most a first token, a decoded token and a finish per slot and step. */
+/* At most a first token, a decoded token, one per guess and a finish per slot and step. */
 enum { EVENTS_PER_SLOT = 3, HASH_CHUNK = 256 };
 
 struct ls_session {
@@ -36,8 +38,11 @@ struct ls_session {
     ls_event *events;         /* [cap_events]; first .. n_events are waiting */
     size_t first_event, n_events, cap_events;
     ls_sampler sampler;
-    float *logits;            /* [slots, vocab] */
-    int32_t *row_token, *row_slot, *row_out; /* [max_rows] */
+    float *logits;            /* [out_rows, vocab] */
+    size_t rows, out_rows;    /* of one pass; those of them whose logits may be wanted */
+    int32_t *row_token, *row_slot, *row_out; /* [rows] */
+    ls_drafter *drafter;      /* NULL: none */
+    ls_draft *draft;          /* [slots] of the pass under way; |made| is 0 where nothing was guessed */
     ls_timings timings;
     ls_statistics statistics;
     ls_prefix_cache *prefix;  /* NULL: none */
@@ -59,9 +64,12 @@ static ls_prepared_limits limits_of(const ls_session *s) {
 
 static ls_code allocate(ls_session *s, ls_error *e) {
     const ls_session_config *c = &s->c;
-    size_t rows = (size_t)limits_of(s).max_rows, n_logits = 0;
-    if (!ls_size_mul((size_t)c->slots, (size_t)c->vocab, &n_logits))
-        LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "%d slots of %lld logits", c->slots, (long long)c->vocab);
+    size_t rows = (size_t)limits_of(s).max_rows, n_logits = 0, guessed = (size_t)c->slots * (1 + (size_t)c->guesses);
+    s->rows = rows;
+    s->out_rows = guessed < rows ? guessed : rows;
+    if (!ls_size_mul(s->out_rows, (size_t)c->vocab, &n_logits))
+        LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "%zu rows of %lld logits", s->out_rows, (long long)c->vocab);
+    LS_TRY(ls_calloc(&s->draft, (size_t)c->slots, sizeof *s->draft, "guesses", e));
     LS_TRY(ls_calloc(&s->eos, c->n_eos, sizeof *s->eos, "end-of-sequence ids", e));
     if (c->n_eos) memcpy(s->eos, c->eos, c->n_eos * sizeof *s->eos);
     LS_TRY(ls_calloc(&s->active, (size_t)c->slots, sizeof(request *), "slots", e));
@@ -87,6 +95,7 @@ static ls_code open_prefix(ls_session *s, ls_error *e) {
 ls_code ls_session_create_on(ls_session **out, const ls_session_config *c, ls_error *e) {
     if (c->slots < 1 || c->slots > LS_MAX_SLOTS) LS_FAIL(e, LS_INVALID_ARGUMENT, "%d slots; allowed are 1 to %d", c->slots, LS_MAX_SLOTS);
     if (c->chunk < 1 || c->chunk > LS_MAX_CHUNK) LS_FAIL(e, LS_INVALID_ARGUMENT, "chunk of %d rows; allowed are 1 to %d", c->chunk, LS_MAX_CHUNK);
+    if (c->guesses < 0 || c->guesses > LS_MAX_GUESSES) LS_FAIL(e, LS_INVALID_ARGUMENT, "%d guesses a pass; allowed are 1 to %d", c->guesses, LS_MAX_GUESSES);
     if (c->in_use && *c->in_use) LS_FAIL(e, LS_FAILED_PRECONDITION, "the model already has a session; destroy that one first");
     ls_session *s;
     LS_TRY(ls_calloc(&s, 1, sizeof *s, "session", e));
@@ -95,6 +104,7 @@ ls_code ls_session_create_on(ls_session **out, const ls_session_config *c, ls_er
     s->next_id = 1;
     ls_code rc = allocate(s, e);
     if (!rc && c->prefix_bytes) rc = open_prefix(s, e);
+    if (!rc && c->drafter) rc = ls_drafter_create(&s->drafter, c->drafter, e);
     if (rc) {
         ls_session_destroy(s);
         return rc;
@@ -125,6 +135,8 @@ void ls_session_destroy(ls_session *s) {
         free_request(r);
     }
     if (s->c.in_use) *s->c.in_use = false;
+    ls_drafter_destroy(s->drafter);
+    ls_free(s->draft);
     ls_prefix_destroy(s->prefix);
     ls_str_deinit(&s->folder);
     ls_str_deinit(&s->note);
@@ -176,10 +188,13 @@ static ls_code check_request(const ls_session *s, const ls_request *r, ls_error 
     return LS_OK;
 }
 
+/* Most events of one step that does not admit a request of the queue. */
+static size_t events_of_slots(const ls_session *s) { return (size_t)s->c.slots * (EVENTS_PER_SLOT + (size_t)s->c.guesses); }
+
 /* Room for every event that can arise before the caller drains again: a whole step, and a cancellation of every live
  * request. Done at submission so that steps and cancellations never allocate. */
 static ls_code reserve_events(ls_session *s, ls_error *e) {
-    size_t need = s->n_events + (size_t)s->c.slots * EVENTS_PER_SLOT + s->n_waiting + s->n_active + 1;
+    size_t need = s->n_events + events_of_slots(s) + s->n_waiting + s->n_active + 1;
     if (need <= s->cap_events) return LS_OK;
     LS_TRY(ls_realloc(&s->events, need * 2, sizeof *s->events, "events", e));
     s->cap_events = need * 2;
@@ -206,6 +221,7 @@ static ls_code new_request(request **out, const ls_request *given, ls_error *e) 
     ls_code rc = ls_sampler_prepare(&r->params, given->sampling, e);
     r->n_prompt = r->n = given->prepared ? given->prepared->n : given->n_prompt;
     r->limit = r->n_prompt + (size_t)given->max_new;
+    r->width = LS_MAX_GUESSES;
     r->ignore_eos = given->ignore_eos;
     r->hash_logits = given->hash_logits;
     ls_sha256_init(&r->sha);
@@ -273,6 +289,7 @@ static void leave_slot(ls_session *s, int slot, ls_finish why) {
     s->active[slot] = NULL;
     s->n_active--;
     s->c.executor->truncate(s->c.executor, slot, 0);
+    if (s->drafter) ls_drafter_keep(s->drafter, slot, 0);
     finish(s, r, why);
 }
 
@@ -394,33 +411,82 @@ static ls_code admit_one(ls_session *s, int slot, ls_error *e) {
     return LS_OK;
 }
 
-static ls_code decode(ls_session *s, ls_error *e) {
+/* Guesses for every active slot, behind the tokens of its request: from the request itself, else by the drafter. A pass has room for
+ * s->rows rows, and a request for its last token, which needs no row. */
+static ls_code guess(ls_session *s, ls_error *e) {
+    for (int slot = 0; slot < s->c.slots; slot++) {
+        const request *r = s->active[slot];
+        ls_draft *d = &s->draft[slot];
+        *d = (ls_draft){.slot = slot};
+        if (!r || !s->c.guesses) continue;
+        size_t room = s->rows / s->n_active - 1, left = r->limit - r->n - 1;
+        *d = (ls_draft){.slot = slot, .token = r->tokens, .n = r->n, .most = (size_t)s->c.guesses, .params = &r->params};
+        if (d->most > r->width) d->most = r->width;
+        if (d->most > room) d->most = room;
+        if (d->most > left) d->most = left;
+        if (s->c.lookup) d->made = ls_lookup(d->token, d->n, d->most);
+        if (d->made) d->most = 0;
+    }
+    return s->drafter && s->c.guesses ? ls_drafter_run(s->drafter, s->draft, s->c.slots, e) : LS_OK;
+}
+
+/* One row for the newest token of each active slot, and one for each guess; returns their number. */
+static int fill_rows(ls_session *s) {
     int n = 0;
     for (int slot = 0; slot < s->c.slots; slot++) {
         const request *r = s->active[slot];
-        if (!r) continue;
-        s->row_token[n] = r->tokens[r->n - 1];
-        s->row_slot[n] = slot;
-        s->row_out[n] = n;
-        n++;
+        for (size_t i = 0; r && i <= s->draft[slot].made; i++) {
+            s->row_token[n] = r->tokens[r->n - 1 + i];
+            s->row_slot[n] = slot;
+            s->row_out[n] = n;
+            n++;
+        }
     }
-    if (!n) return LS_OK;
+    return n;
+}
+
+/* Takes the tokens that |logits| [1 + made, vocab] give: the row behind the newest token, and each further row while the guess it was fed
+ * was right. What the slot stored beyond them is dropped, and a request that guesses badly guesses less. */
+static void take_rows(ls_session *s, int slot, const float *logits) {
+    request *r = s->active[slot];
+    size_t made = s->draft[slot].made, right = 0;
+    for (;; right++) {
+        int32_t guessed = right < made ? r->tokens[r->n] : -1;
+        r->stored = r->n;
+        advance(s, slot, logits + right * (size_t)s->c.vocab);
+        s->timings.decode_tokens++;
+        if (!s->active[slot] || right == made || r->tokens[r->n - 1] != guessed) break;
+    }
+    s->statistics.drafted += made;
+    s->statistics.accepted += right;
+    if (!s->active[slot]) return;
+    if (right < made) s->c.executor->truncate(s->c.executor, slot, (int)r->stored);
+    if (s->drafter) ls_drafter_keep(s->drafter, slot, r->stored);
+    if (made) r->width = right == made ? 2 * made : right + 1;
+}
+
+static ls_code decode(ls_session *s, ls_error *e) {
+    if (!s->n_active) return LS_OK;
     uint64_t begin = now_ns();
+    ls_code rc = guess(s, e);
+    int n = rc ? 0 : fill_rows(s);
     ls_batch batch = {.n_rows = n, .token = s->row_token, .slot = s->row_slot, .n_out = n, .out_row = s->row_out};
-    ls_code rc = s->c.executor->forward(s->c.executor, &batch, s->logits, e);
-    for (int i = 0; i < n; i++) {
-        if (!rc) s->active[s->row_slot[i]]->stored++;
-        if (rc) leave_slot(s, s->row_slot[i], LS_FINISH_ERROR);
-        else advance(s, s->row_slot[i], s->logits + (size_t)i * (size_t)s->c.vocab);
+    if (!rc) rc = s->c.executor->forward(s->c.executor, &batch, s->logits, e);
+    const float *logits = s->logits;
+    for (int slot = 0; slot < s->c.slots; slot++) {
+        if (!s->active[slot]) continue;
+        if (rc) leave_slot(s, slot, LS_FINISH_ERROR);
+        else take_rows(s, slot, logits);
+        logits += (1 + s->draft[slot].made) * (size_t)s->c.vocab;
     }
     if (rc) return rc;
-    s->timings.decode_tokens += (uint64_t)n;
+    s->statistics.decode_passes++;
     s->timings.decode_ns += now_ns() - begin;
     return LS_OK;
 }
 
 ls_code ls_session_step(ls_session *s, ls_error *e) {
-    size_t most = (size_t)s->c.slots * EVENTS_PER_SLOT + s->n_waiting + s->n_active;
+    size_t most = events_of_slots(s) + s->n_waiting + s->n_active;
     if (s->cap_events - s->n_events < most && !ls_session_is_idle(s))
         LS_FAIL(e, LS_FAILED_PRECONDITION, "%zu events are waiting; take them with ls_session_next_event before the next step", s->n_events - s->first_event);
     for (int slot = 0; slot < s->c.slots && s->head; slot++)
@@ -431,7 +497,8 @@ ls_code ls_session_step(ls_session *s, ls_error *e) {
 /* ---- Questions ------------------------------------------------------------------------------------------------------ */
 
 ls_capabilities ls_session_capabilities(const ls_session *s) {
-    return (ls_capabilities){.batched_serving = s->c.slots > 1, .multimodal = s->c.hidden > 0, .paged_kv = s->c.executor->sharing != NULL};
+    return (ls_capabilities){.batched_serving = s->c.slots > 1, .multimodal = s->c.hidden > 0, .paged_kv = s->c.executor->sharing != NULL,
+                             .speculative_decode = s->c.guesses > 0};
 }
 bool ls_session_is_idle(const ls_session *s) { return !s->n_waiting && !s->n_active; }
 size_t ls_session_pending(const ls_session *s) { return s->n_waiting; }

@@ -7,7 +7,7 @@
 #define LS_SESSION_SESSION_H
 
 #include "graph/executor.h"
-#include "session/sampler.h"
+#include "session/drafter.h"
 
 typedef struct ls_session_config {
     ls_executor *executor;    /* borrowed; all slots free; max_rows >= max(chunk, slots) */
@@ -21,6 +21,9 @@ typedef struct ls_session_config {
     size_t prefix_bytes;      /* of the prefix cache; 0: none */
     const char *prefix_folder;/* NULL: memory only; copied */
     const char *identity;     /* of what the prefix cache holds: ls_prefix_create */
+    int guesses;              /* most guesses of one pass and slot; 0: none, up to LS_MAX_GUESSES */
+    bool lookup;              /* guess from the request's own tokens */
+    const ls_drafter_config *drafter; /* NULL: no model guesses */
 } ls_session_config;
 
 ls_code ls_session_create_on(ls_session **out, const ls_session_config *c, ls_error *e);

@@ -183,6 +183,25 @@ class CommandTest(unittest.TestCase):
                     seen.add((d["logits_sha256"], tuple(d["output_ids"])))
             self.assertEqual(len(seen), 1)
 
+    def test_speculation(self):
+        base = ["--ids", ",".join(str(k % 7) for k in range(60)), "-n", "24", "--ignore-eos"]
+        for sampling in ([], ["--temp", "0.7", "--seed", "3", "--repeat-penalty", "1.2"]):
+            plain = self.generate(*base, *sampling)
+            self.assertEqual(plain["statistics"]["decode_passes"], 23)
+            for options in (["--lookup"], ["--draft", LLAMA, "--guesses", "5"], ["--lookup", "--draft", LLAMA, "--backend", "reference"]):
+                d = self.generate(*base, *sampling, *options)
+                self.assertEqual((d["output_ids"], d["logits_sha256"]), (plain["output_ids"], plain["logits_sha256"]), options)
+                self.assertLessEqual(d["statistics"]["accepted"], d["statistics"]["drafted"])
+                if "--draft" in options:
+                    self.assertLess(d["statistics"]["decode_passes"], 12)
+        self.check(run("generate", LLAMA, "--ids", "1", "--draft", os.path.join(FIXTURES, "models", "qwen2")), 1, "vocabularies differ")
+        self.check(run("generate", LLAMA, "--ids", "1", "--draft", "/nonexistent"), 1, "draft model")
+        self.check(run("generate", LLAMA, "--ids", "1", "--guesses", "3"), 2, "--lookup or --draft")
+        self.check(run("generate", LLAMA, "--ids", "1", "--lookup", "--guesses", "65"), 2, "--guesses")
+        d = json.loads(self.check(run("bench", LLAMA, "--json", "-p", "8", "-n", "16", "-r", "1", "--batch", "2", "--draft", LLAMA), 0))
+        self.assertGreater(d["statistics"]["accepted"], 0)
+        self.check(run("bench", LLAMA, "-p", "8", "-n", "16", "-r", "1", "--draft", LLAMA), 0, "guesses")
+
     def test_prefix_cache(self):
         ids, other = (",".join(str((k * 37 + 5) % 90) for k in range(n)) for n in (150, 170))
         plain = self.generate("--ids", other, "-n", "4", "--ignore-eos")

@@ -17,7 +17,7 @@ ls_model *stream_model(const char *name, const char *contract, const char *backe
     ls_error e = {0};
     ls_model *m = NULL;
     snprintf(path, sizeof path, "%s/models/%s", LS_FIXTURES, name);
-    ls_model_options o = {.struct_size = sizeof o, .contract = contract, .backend = backend, .threads = 2, .slots = slots, .chunk = chunk};
+    ls_model_options o = {.struct_size = sizeof o, .contract = contract, .backend = backend, .threads = 1, .slots = slots, .chunk = chunk};
     assert_ok(ls_model_open(&m, path, &o, &e));
     return m;
 }
