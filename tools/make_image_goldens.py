@@ -20,7 +20,7 @@ import transformers
 from PIL import Image, ImageOps
 from torchvision.transforms import InterpolationMode
 from torchvision.transforms.v2 import functional
-from transformers.image_utils import ChannelDimension
+from transformers.image_utils import ChannelDimension, load_image
 from transformers.models.gemma3.image_processing_gemma3 import Gemma3ImageProcessor
 from transformers.models.gemma3.image_processing_gemma3_fast import Gemma3ImageProcessorFast
 from transformers.models.gemma3.processing_gemma3 import Gemma3Processor
@@ -121,11 +121,16 @@ def processor_of(settings):
     return cls(**{k: v for k, v in settings.items() if v is not None and k != "image_processor_type"})
 
 
-def pixel_values(processor, size):
-    image = image_fixture_files.pattern(*size)
+# Files through the loader and the processor, as a user's path goes: drawn photographs, and one of each kind that is easy to get wrong.
+FILES = ["landscape.jpg", "panorama.jpg", "still_life.jpg", "exif6.jpg", "cmyk.jpg", "rgb_alpha16.png", "palette4.png", "animated.webp", "exif6.webp"]
+
+
+def pixel_values(processor, picture):
+    """Of a file by name, or of pattern(width, height)."""
+    image = load_image(str(FOLDER / "images" / picture)) if isinstance(picture, str) else Image.fromarray(image_fixture_files.pattern(*picture))
     # The slow processor guesses channels from the shape and takes a height of 1 or 3 for them; told, it does not guess.
     slow = isinstance(processor, Gemma3ImageProcessor)
-    out = processor([Image.fromarray(image)], **({"input_data_format": ChannelDimension.LAST} if slow else {}), return_tensors="pt")
+    out = processor([image], **({"input_data_format": ChannelDimension.LAST} if slow else {}), return_tensors="pt")
     return np.ascontiguousarray(out["pixel_values"].numpy().astype(np.float32)), int(out["num_crops"][0])
 
 
@@ -139,6 +144,11 @@ def make_processor():
                 values, crops = pixel_values(processor, size)
                 rows.append({"size": list(size), "crops": crops, "shape": list(values.shape), "sha256": hashlib.sha256(values.tobytes()).hexdigest()})
             groups.append({"settings": settings, "images": rows})
+        processor, rows = processor_of({**GEMMA3, "image_processor_type": name, **CROPS}), []
+        for file in FILES:
+            values, crops = pixel_values(processor, file)
+            rows.append({"file": file, "crops": crops, "shape": list(values.shape), "sha256": hashlib.sha256(values.tobytes()).hexdigest()})
+        groups.append({"settings": {**GEMMA3, "image_processor_type": name, **CROPS}, "images": rows})
     return groups
 
 

@@ -4,9 +4,20 @@
 #include "base/sha256.h"
 #include "media/processor.h"
 
+/* A file, or the pattern of a size. */
+static ls_image picture(const json_t *row) {
+    char path[1024];
+    ls_error e = {0};
+    ls_image image;
+    if (!text_of(row, "file")) return pattern(item(row, "size", 0), item(row, "size", 1));
+    snprintf(path, sizeof path, "%s/media/images/%s", LS_FIXTURES, text_of(row, "file"));
+    assert_ok(ls_image_open(&image, path, NULL, &e));
+    return image;
+}
+
 static void check_image(const ls_image_processor *p, const json_t *row, size_t group) {
     ls_error e = {0};
-    ls_image image = pattern(item(row, "size", 0), item(row, "size", 1));
+    ls_image image = picture(row);
     ls_pixel_values v;
     char hex[65];
     assert_ok(ls_image_process(p, &image, &v, &e));
@@ -15,7 +26,8 @@ static void check_image(const ls_image_processor *p, const json_t *row, size_t g
     assert_int_equal(v.height, item(row, "shape", 2));
     assert_int_equal(v.width, item(row, "shape", 3));
     ls_sha256_hex_of(v.values, (size_t)v.n * 3 * (size_t)v.height * (size_t)v.width * sizeof *v.values, hex);
-    if (strcmp(hex, text_of(row, "sha256"))) fail_msg("group %zu, %d x %d: other pixel values", group, image.width, image.height);
+    if (strcmp(hex, text_of(row, "sha256")))
+        fail_msg("group %zu, %s %d x %d: other pixel values", group, text_of(row, "file") ? text_of(row, "file") : "", image.width, image.height);
     ls_pixel_values_deinit(&v);
     ls_image_deinit(&image);
 }
