@@ -1,9 +1,12 @@
-/* SHA-256, written from FIPS 180-4. */
+/* SHA-256, written from FIPS 180-4; processors with the SHA instructions use them (sha256_x86.c), with the same digests. */
 #include "base/sha256.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
-static const uint32_t K[64] = {
+#include "base/sha256_blocks.h"
+
+const uint32_t ls_sha256_constants[64] = {
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5, 0xd807aa98, 0x12835b01, 0x243185be,
     0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174, 0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa,
     0x5cb0a9dc, 0x76f988da, 0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7, 0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967, 0x27b70a85,
@@ -13,7 +16,7 @@ static const uint32_t K[64] = {
 
 static uint32_t rotr(uint32_t x, int n) { return x >> n | x << (32 - n); }
 
-static void compress(uint32_t s[8], const uint8_t *p) {
+static void compress_one(uint32_t s[8], const uint8_t *p) {
     uint32_t w[64];
     for (int i = 0; i < 16; i++)
         w[i] = (uint32_t)p[4 * i] << 24 | (uint32_t)p[4 * i + 1] << 16 | (uint32_t)p[4 * i + 2] << 8 | p[4 * i + 3];
@@ -25,13 +28,29 @@ static void compress(uint32_t s[8], const uint8_t *p) {
     memcpy(v, s, sizeof v);
     for (int i = 0; i < 64; i++) {
         uint32_t s1 = rotr(v[4], 6) ^ rotr(v[4], 11) ^ rotr(v[4], 25), ch = (v[4] & v[5]) ^ (~v[4] & v[6]);
-        uint32_t t1 = v[7] + s1 + ch + K[i] + w[i];
+        uint32_t t1 = v[7] + s1 + ch + ls_sha256_constants[i] + w[i];
         uint32_t s0 = rotr(v[0], 2) ^ rotr(v[0], 13) ^ rotr(v[0], 22), maj = (v[0] & v[1]) ^ (v[0] & v[2]) ^ (v[1] & v[2]);
         memmove(v + 1, v, 7 * sizeof *v);
         v[4] += t1;
         v[0] = t1 + s0 + maj;
     }
     for (int i = 0; i < 8; i++) s[i] += v[i];
+}
+
+void ls_sha256_blocks_c(uint32_t state[8], const uint8_t *data, size_t blocks) {
+    for (; blocks; blocks--, data += 64) compress_one(state, data);
+}
+
+/* Chosen at the first call; threads that choose at once choose alike. */
+static void compress(uint32_t state[8], const uint8_t *data, size_t blocks) {
+    static _Atomic(ls_sha256_blocks_fn *) chosen;
+    ls_sha256_blocks_fn *f = atomic_load_explicit(&chosen, memory_order_relaxed);
+    if (!f) {
+        f = ls_sha256_blocks_x86();
+        if (!f) f = ls_sha256_blocks_c;
+        atomic_store_explicit(&chosen, f, memory_order_relaxed);
+    }
+    f(state, data, blocks);
 }
 
 void ls_sha256_init(ls_sha256 *h) {
@@ -50,10 +69,10 @@ void ls_sha256_update(ls_sha256 *h, const void *data, size_t len) {
         p += n;
         len -= n;
         if (fill + n < 64) return;
-        compress(h->state, h->block);
+        compress(h->state, h->block, 1);
     }
-    for (; len >= 64; p += 64, len -= 64) compress(h->state, p);
-    if (len) memcpy(h->block, p, len);
+    if (len >= 64) compress(h->state, p, len / 64);
+    if (len % 64) memcpy(h->block, p + len / 64 * 64, len % 64);
 }
 
 void ls_sha256_final(ls_sha256 *h, uint8_t digest[32]) {

@@ -3,6 +3,7 @@
 
 #include "base/json.h"
 #include "base/sha256.h"
+#include "base/sha256_blocks.h"
 
 static void sizes_are_checked(void **state) {
     (void)state;
@@ -96,9 +97,25 @@ static void sha256_matches_published_vectors(void **state) {
     }
 }
 
+static void sha256_instructions_give_the_same_state(void **state) {
+    (void)state;
+    ls_sha256_blocks_fn *fast = ls_sha256_blocks_x86(); /* NULL on other processors: then there is one function only */
+    uint8_t data[64 * 5];
+    uint64_t random = 1;
+    for (int round = 0; round < 64; round++) {
+        uint32_t a[8], b[8];
+        for (size_t i = 0; i < sizeof data; i++) data[i] = (uint8_t)((random = random * 6364136223846793005u + 1442695040888963407u) >> 56);
+        memcpy(a, data, sizeof a);
+        memcpy(b, data, sizeof b);
+        ls_sha256_blocks_c(a, data, (size_t)round % 6);
+        (fast ? fast : ls_sha256_blocks_c)(b, data, (size_t)round % 6);
+        assert_memory_equal(a, b, sizeof a);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(sizes_are_checked), cmocka_unit_test(arena_keeps_strings),
         cmocka_unit_test(text_has_a_ceiling), cmocka_unit_test(utf8_round_trips), cmocka_unit_test(json_reads_are_typed),
-        cmocka_unit_test(sha256_matches_published_vectors)};
+        cmocka_unit_test(sha256_matches_published_vectors), cmocka_unit_test(sha256_instructions_give_the_same_state)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
