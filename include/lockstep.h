@@ -90,7 +90,7 @@ typedef enum ls_load_parts {
 typedef struct ls_model_options {
     size_t struct_size;
     ls_load_parts parts;
-    const char *contract; /* "exact16" (NULL), "exact24" or "float" */
+    const char *contract; /* "exact16", "exact24" or "float"; NULL: exact16, or that of a pack file */
     const char *backend;  /* "native" (NULL), "reference" or "xla" */
     const char *level;    /* instruction-set level of the native backend; NULL: the best of this machine */
     int threads;          /* native; 0: all cores */
@@ -110,7 +110,7 @@ typedef struct ls_model_options {
     bool allow_unqualified; /* open a family, contract and device that `lockstep qualify` has not passed (docs/qualification.md) */
 } ls_model_options;
 
-/* Opens a GGUF file, a safetensors file or a Hugging Face folder. |o| NULL: all defaults. A model serves one thread.
+/* Opens a pack file, a GGUF file, a safetensors file or a Hugging Face folder. |o| NULL: all defaults. A model serves one thread.
  * Errors: NOT_FOUND, INVALID_ARGUMENT, DATA_LOSS, UNIMPLEMENTED (architecture, format, backend), RESOURCE_EXHAUSTED,
  * FAILED_PRECONDITION (backend xla: not qualified). */
 ls_code ls_model_open(ls_model **out, const char *path, const ls_model_options *o, ls_error *e);
@@ -127,6 +127,26 @@ const char *ls_model_unqualified(const ls_model *m);
 /* A JSON object that describes the model: architecture, parameters, formats, memory, contracts, unused tensors.
  * *json belongs to the caller (ls_buffer_free). FAILED_PRECONDITION without a graph. */
 ls_code ls_model_describe(const ls_model *m, char **json, ls_error *e);
+
+/* ---- Pack files: one file that holds a model ready to run (docs/pack.md) ------------------------------------------- */
+
+typedef struct ls_pack_options {
+    size_t struct_size;
+    const char *contract; /* "exact16" (NULL) or "exact24" */
+    int threads;          /* 0: all cores; does not change the file */
+    void (*progress)(void *user, double fraction); /* 0 to 1; NULL: none */
+    void *progress_user;
+    bool (*cancelled)(void *user); /* asked now and then; true ends with CANCELLED. NULL: never */
+    void *cancelled_user;
+} ls_pack_options;
+
+/* Packs the model at |path| for the native backend into the file |output|, which is replaced only when all is written. ls_model_open takes the file like any
+ * model. *json (may be NULL) describes it and belongs to the caller (ls_buffer_free). Errors: those of ls_model_open; INVALID_ARGUMENT for a pack file. */
+ls_code ls_model_pack(const char *path, const char *output, const ls_pack_options *o, char **json, ls_error *e);
+
+/* Checks every byte of a model opened from a pack file against its checksums, more than opening does. DATA_LOSS naming the section and the tensor,
+ * INVALID_ARGUMENT for another model. */
+ls_code ls_model_check(const ls_model *m, void (*progress)(void *user, double fraction), void *progress_user, ls_error *e);
 
 /* Token ids of a raw prompt. Text that spells a special token becomes that token. |add_special| runs the tokenizer's
  * post-processing (BOS), unless the text already begins with the BOS token. *ids belongs to the caller (ls_buffer_free). */

@@ -92,11 +92,15 @@ void ls_sha256_hex(const uint8_t digest[32], char hex[65]) {
     hex[64] = 0;
 }
 
-void ls_sha256_hex_of(const void *data, size_t len, char hex[65]) {
+void ls_sha256_of(const void *data, size_t len, uint8_t digest[32]) {
     ls_sha256 h;
-    uint8_t digest[32];
     ls_sha256_init(&h);
     ls_sha256_update(&h, data, len);
     ls_sha256_final(&h, digest);
+}
+
+void ls_sha256_hex_of(const void *data, size_t len, char hex[65]) {
+    uint8_t digest[32];
+    ls_sha256_of(data, len, digest);
     ls_sha256_hex(digest, hex);
 }

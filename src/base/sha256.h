@@ -16,7 +16,8 @@ void ls_sha256_update(ls_sha256 *h, const void *data, size_t len);
 void ls_sha256_final(ls_sha256 *h, uint8_t digest[32]);
 void ls_sha256_hex(const uint8_t digest[32], char hex[65]); /* lowercase, NUL-terminated */
 
-/* The digest of |len| bytes as hex. */
+/* The digest of |len| bytes, as bytes and as hex. */
+void ls_sha256_of(const void *data, size_t len, uint8_t digest[32]);
 void ls_sha256_hex_of(const void *data, size_t len, char hex[65]);
 
 #endif

@@ -20,6 +20,8 @@ void answer_catch_interrupt(void) {
     sigaction(SIGINT, &action, NULL);
 }
 
+bool answer_interrupted(void) { return interrupted; }
+
 void answer_deinit(answer *a) {
     ls_free(a->ids);
     ls_str_deinit(&a->text);

@@ -22,5 +22,6 @@ void answer_deinit(answer *a);
 
 /* From now on ^C ends the answer that runs, not the program. */
 void answer_catch_interrupt(void);
+bool answer_interrupted(void); /* ^C came since then */
 
 #endif

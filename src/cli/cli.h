@@ -27,6 +27,7 @@ int cli_bench(int argc, char **argv);
 int cli_list(int argc, char **argv);
 int cli_emit(int argc, char **argv);
 int cli_oracle(int argc, char **argv);
+int cli_pack(int argc, char **argv);
 int cli_pull(int argc, char **argv);
 int cli_qualify(int argc, char **argv);
 int cli_rm(int argc, char **argv);

@@ -9,7 +9,7 @@ enum { OPT_IDS = OPT_COMMAND, OPT_DECODE, OPT_JSON, OPT_NO_SPECIAL, OPT_CHAT };
 static const char help[] =
     "Usage: lockstep tokenize MODEL [TEXT] [OPTIONS]\n\n"
     "Shows the tokens of a text, one per line with its id. - or no TEXT reads standard input.\n"
-    "MODEL is a .gguf file, a folder with tokenizer files, or org/name from the cache.\n\n"
+    "MODEL is a .gguf file, a folder with tokenizer files, a pack file, or org/name from the cache.\n\n"
     "  --ids           only the ids, separated by commas\n"
     "  --decode        TEXT is a list of ids; print their text\n"
     "  --chat          TEXT is a user's message; apply the chat template\n"

@@ -13,6 +13,7 @@ static const cli_command commands[] = {
     {"inspect", "what a model is and needs", cli_inspect, CLI_FAILED},
     {"arch", "list the supported model families", cli_arch, CLI_FAILED},
     {"bench", "measure prefill and decode speed", cli_bench, CLI_FAILED},
+    {"pack", "write a model as one file that starts at once", cli_pack, CLI_FAILED},
     {"verify", "compare two executors node by node", cli_verify, 2},
     {"emit", "write a model as a StableHLO module", cli_emit, CLI_FAILED},
     {"oracle", "check single operators of a device compiler or executor", cli_oracle, 2},

@@ -50,10 +50,11 @@ static inline float ls_pow2_biased(int e) { return ls_from_bits((uint32_t)e << 2
 /* 2^k for k in [-126, 127]. */
 static inline float ls_pow2(int k) { return ls_pow2_biased(k + 127); }
 
-/* Canonical value: +0 below 2^-100 in magnitude, otherwise clamped to +-2^100. |x| is not NaN. */
+/* Canonical value: +0 below 2^-100 in magnitude, otherwise clamped to +-2^100. NaN, which only damaged weights give, becomes +0 as at every level of the
+ * native executor. */
 static inline float ls_canon(float x) {
     float a = fabsf(x);
-    if (a < 0x1p-100f) return 0.0f;
+    if (!(a >= 0x1p-100f)) return 0.0f;
     return a > 0x1p100f ? copysignf(0x1p100f, x) : x;
 }
 

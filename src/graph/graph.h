@@ -169,6 +169,10 @@ ls_code ls_graph_param_optional(ls_graph *g, const ls_param **out, ls_checkpoint
 ls_code ls_graph_param_layout(ls_graph *g, const ls_param **out, ls_checkpoint *c, int64_t rows, int64_t cols, ls_layout layout, int64_t channels, ls_error *e,
                               const char *fmt, ...) LS_PRINTF(9, 10);
 
+/* That the tensors of |g| can be read as the checkpoint has them: FAILED_PRECONDITION naming one that a pack file has only in the native executor's
+ * form. |who| is what would read them ("backend reference"). */
+ls_code ls_graph_need_tensors(const ls_graph *g, const char *who, ls_error *e);
+
 /* Canonical text: one line per rope table and node, floats as bit patterns, weights by name, format and shape. Equal
  * graphs give equal bytes; every attribute changes them. */
 ls_code ls_graph_serialize(const ls_graph *g, ls_str *out, ls_error *e);

@@ -1,7 +1,8 @@
-/* Weights of the native executor: every matrix packed once, every vector made canonical once. */
+/* Weights of the native executor: every matrix packed once, or taken as it is from a pack file; every vector made canonical once. */
 #include <string.h>
 
 #include "native/executor_internal.h"
+#include "weights/packfile.h"
 
 enum { LARGE_BYTES = 16 << 20 };
 
@@ -15,11 +16,18 @@ typedef struct loader {
     size_t used;        /* bytes of w->memory */
 } loader;
 
+/* A pack file has as tensors what the native executor reads as tensors. */
+static ls_code need_data(const ls_tensor *t, ls_error *e) {
+    if (!t->data && t->bytes) LS_FAIL(e, LS_DATA_LOSS, "the pack file has no data of tensor \"%s\": pack the model again", t->name);
+    return LS_OK;
+}
+
 /* ---- Vectors ---------------------------------------------------------------------------------------------------- */
 
 /* Elements [row_begin * cols, (row_begin + rows) * cols) of the flattened tensor. */
 static ls_code read_vector(const ls_param *p, float **out, ls_error *e) {
     const ls_tensor *t = p->tensor;
+    LS_TRY(need_data(t, e));
     LS_TRY(ls_tensor_check_weight(t, e));
     int64_t width = t->rank ? t->shape[t->rank - 1] : 1, n = p->rows * p->cols, begin = p->row_begin * p->cols;
     if (width < 1 || begin + n > ls_tensor_rows(t) * width)
@@ -68,14 +76,24 @@ static ls_code check(loader *l, const ls_tensor *t, ls_error *e) {
     return LS_OK;
 }
 
+/* A matrix of a pack file was checked when the file was made, and stays where it is mapped. Those that the file has as plain tensors (of a vision tower) are
+ * packed as a checkpoint's are. */
+static ls_code make_matrix(loader *l, const ls_param *p, bool checked, ls_packed *out, ls_error *e) {
+    const ls_pack_matrix *m = ls_checkpoint_matrix(l->c, p->tensor, p->row_begin, p->rows);
+    if (m) return ls_packed_map(out, p->tensor, p->rows, l->contract, m->data, m->bytes, e);
+    LS_TRY(need_data(p->tensor, e));
+    if (!checked) LS_TRY(check(l, p->tensor, e));
+    uint8_t *place = l->w->memory ? l->w->memory + l->used : NULL;
+    LS_TRY(ls_pack(out, p->tensor, p->row_begin, p->rows, l->contract, l->c, l->pool, place, e));
+    ls_checkpoint_forget(l->c, p->tensor);
+    l->used += ls_packed_bytes(out);
+    return LS_OK;
+}
+
 /* Packs |p| as the next matrix. |checked|: its tensor has been checked already. */
 static ls_code pack(loader *l, const ls_param *p, bool checked, const ls_packed **out, ls_error *e) {
     ls_native_weights *w = l->w;
-    if (!checked) LS_TRY(check(l, p->tensor, e));
-    LS_TRY(ls_pack(&w->packed[w->n_packed], p->tensor, p->row_begin, p->rows, l->contract, l->c, l->pool,
-                   w->memory + l->used, e));
-    ls_checkpoint_forget(l->c, p->tensor);
-    l->used += ls_packed_bytes(&w->packed[w->n_packed]);
+    LS_TRY(make_matrix(l, p, checked, &w->packed[w->n_packed], e));
     w->bytes += ls_packed_bytes(&w->packed[w->n_packed]);
     w->source[w->n_packed] = p;
     *out = &w->packed[w->n_packed++];
@@ -112,6 +130,7 @@ static ls_code load_experts(loader *l, const ls_node *n, ls_node_weights *w, ls_
 static ls_code load_node(loader *l, const ls_node *n, ls_node_weights *w, ls_error *e) {
     switch (n->op) {
         case LS_OP_EMBED:
+            if (ls_checkpoint_pack(l->c)) return need_data(n->w[0]->tensor, e);
             LS_TRY(ls_tensor_check_weight(n->w[0]->tensor, e));
             ls_checkpoint_forget(l->c, n->w[0]->tensor);
             return LS_OK;
@@ -146,22 +165,38 @@ static ls_code count_node(loader *l, const ls_node *n, size_t *count, size_t *by
     return LS_OK;
 }
 
-/* Room for everything: all matrices one after the other in one piece of memory, so that it can consist of huge pages. */
+/* Room for everything: all matrices one after the other in one piece of memory, so that it can consist of huge pages. Those of a pack file have their
+ * place. */
 static ls_code make_room(loader *l, const ls_graph *g, ls_error *e) {
     size_t count = 0, bytes = 0;
     for (size_t i = 0; i < g->n_nodes; i++) {
         ls_code rc = count_node(l, &g->nodes[i], &count, &bytes, e);
         if (rc) return ls_error_wrap(e, rc, "node \"%s\"", g->nodes[i].name);
     }
-    LS_TRY(ls_alloc_aligned(&l->w->memory, bytes, 1, "weights", e));
+    if (!ls_checkpoint_pack(l->c)) LS_TRY(ls_alloc_aligned(&l->w->memory, bytes, 1, "weights", e));
     LS_TRY(ls_calloc(&l->w->packed, count, sizeof *l->w->packed, "weights", e));
     return ls_calloc(&l->w->source, count, sizeof *l->w->source, "weights", e);
+}
+
+/* Packed matrices are of one layout and one contract. */
+static ls_code check_pack(const ls_packfile *p, ls_contract contract, ls_error *e) {
+    if (!p) return LS_OK;
+    if (p->id.layout != LS_PACK_LAYOUT)
+        LS_FAIL(e, LS_FAILED_PRECONDITION, "\"%s\": header: weights in layout %u; this lockstep computes with layout %d: pack the model again", p->path,
+                p->id.layout, LS_PACK_LAYOUT);
+    if (p->id.contract != (uint32_t)contract || p->id.contract_version != LS_CONTRACT_VERSION)
+        LS_FAIL(e, LS_FAILED_PRECONDITION, "\"%s\": header: packed for contract %s version %u, not for %s version %d: pack the model for that contract",
+                p->path,
+                p->id.contract < LS_CONTRACT_COUNT ? ls_contract_name((ls_contract)p->id.contract) : "unknown", p->id.contract_version,
+                ls_contract_name(contract), (int)LS_CONTRACT_VERSION);
+    return LS_OK;
 }
 
 ls_code ls_native_weights_init(ls_native_weights *w, const ls_graph *g, ls_checkpoint *c, ls_pool *pool, const ls_executor_options *o, ls_error *e) {
     loader l = {.w = w, .c = c, .contract = g->contract, .pool = pool, .o = o};
     ls_code rc = LS_OK;
     *w = (ls_native_weights){.n_nodes = g->n_nodes};
+    LS_TRY(check_pack(ls_checkpoint_pack(c), g->contract, e));
     LS_GOTO(ls_calloc(&w->node, g->n_nodes, sizeof *w->node, "weights", e));
     LS_GOTO(make_room(&l, g, e));
     report(&l);

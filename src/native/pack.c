@@ -28,7 +28,8 @@ static ls_pack_kind kind_of(const ls_weight_form *f, const ls_tensor *t) {
     }
 }
 
-static ls_code layout(ls_packed *w, const ls_tensor *t, int64_t n, ls_contract contract, ls_error *e) {
+ls_code ls_packed_plan(ls_packed *w, const ls_tensor *t, int64_t n, ls_contract contract, ls_error *e) {
+    *w = (ls_packed){0};
     LS_TRY(ls_weight_form_of(&w->form, t, contract, e));
     w->rows = n;
     w->tiles = (n + LS_TILE - 1) / LS_TILE;
@@ -177,8 +178,8 @@ static void scratch_deinit(scratch *s) {
 }
 
 ls_code ls_pack_bytes(size_t *bytes, const ls_tensor *t, int64_t n, ls_contract contract, ls_error *e) {
-    ls_packed w = {0};
-    LS_TRY(layout(&w, t, n, contract, e));
+    ls_packed w;
+    LS_TRY(ls_packed_plan(&w, t, n, contract, e));
     if (!ls_size_mul((size_t)w.tiles, w.tile_bytes, bytes)) LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "tensor \"%s\": its packed size overflows", t->name);
     return LS_OK;
 }
@@ -186,7 +187,7 @@ ls_code ls_pack_bytes(size_t *bytes, const ls_tensor *t, int64_t n, ls_contract 
 ls_code ls_pack(ls_packed *out, const ls_tensor *t, int64_t row_begin, int64_t n, ls_contract contract, ls_checkpoint *c, ls_pool *pool, uint8_t *place,
                 ls_error *e) {
     ls_packed w = {0};
-    LS_TRY(layout(&w, t, n, contract, e));
+    LS_TRY(ls_packed_plan(&w, t, n, contract, e));
     if (row_begin < 0 || n < 0 || row_begin > ls_tensor_rows(t) - n)
         LS_FAIL(e, LS_OUT_OF_RANGE, "tensor \"%s\": rows %lld to %lld asked for; it has %lld", t->name, (long long)row_begin, (long long)(row_begin + n),
                 (long long)ls_tensor_rows(t));
@@ -205,6 +206,18 @@ out:
     if (rc) ls_packed_deinit(&w);
     else *out = w;
     return rc;
+}
+
+ls_code ls_packed_map(ls_packed *w, const ls_tensor *t, int64_t n, ls_contract contract, const uint8_t *data, size_t bytes, ls_error *e) {
+    ls_packed planned;
+    size_t want = 0;
+    LS_TRY(ls_packed_plan(&planned, t, n, contract, e));
+    LS_TRY(ls_pack_bytes(&want, t, n, contract, e));
+    if (want != bytes)
+        LS_FAIL(e, LS_DATA_LOSS, "tensor \"%s\": %lld rows have %zu packed bytes; the pack file has %zu", t->name, (long long)n, want, bytes);
+    planned.data = (uint8_t *)(uintptr_t)data;
+    *w = planned;
+    return LS_OK;
 }
 
 size_t ls_packed_bytes(const ls_packed *w) { return (size_t)w->tiles * w->tile_bytes; }

@@ -22,6 +22,10 @@
 
 enum { LS_TILE = 16, LS_SPAN = 32 };
 
+/* Version of this layout: of all that is described above, of the planes and scale kinds below, and of what ls_packed_plan derives from a tensor. It is
+ * bound into pack files (docs/pack.md), so it grows with every change of a byte of packed data, and files of another version are refused. */
+enum { LS_PACK_LAYOUT = 1 };
+
 /* How integers are stored: W<bits> are plain unsigned integers in a plane of 8, 4 or 2 bits plus one of 2 or 1. */
 typedef enum ls_pack_kind {
     LS_PACK_W2,
@@ -60,6 +64,12 @@ typedef struct ls_packed {
     uint8_t *data;                   /* [tiles * tile_bytes] 64-byte aligned */
     bool owned;                      /* |data| is freed with the matrix */
 } ls_packed;
+
+/* Everything about |n| packed rows of |t| but the data: sizes and offsets follow from format, columns and contract. Errors: those of ls_weight_form_of. */
+ls_code ls_packed_plan(ls_packed *w, const ls_tensor *t, int64_t n, ls_contract contract, ls_error *e);
+
+/* The same on packed bytes that are there already, data[bytes] in a pack file's map, which must outlive |w|. DATA_LOSS when the size does not fit. */
+ls_code ls_packed_map(ls_packed *w, const ls_tensor *t, int64_t n, ls_contract contract, const uint8_t *data, size_t bytes, ls_error *e);
 
 /* *bytes = what |n| rows of |t| take when packed for |contract|, a multiple of 64. Errors: those of ls_weight_form_of. */
 ls_code ls_pack_bytes(size_t *bytes, const ls_tensor *t, int64_t n, ls_contract contract, ls_error *e);

@@ -199,6 +199,7 @@ static ls_code allocate(reference *x, ls_error *e) {
 
 ls_code ls_reference_create(ls_executor **out, const ls_graph *g, const ls_executor_options *o, ls_error *e) {
     LS_TRY(ls_executor_options_check(o, g, e));
+    LS_TRY(ls_graph_need_tensors(g, "backend reference", e));
     LS_TRY(ls_reference_check_graph(g, o, e));
     reference *x;
     LS_TRY(ls_calloc(&x, 1, sizeof *x, "reference executor", e));

@@ -3,7 +3,10 @@
 
 #include <string.h>
 
+#include "base/sha256.h"
 #include "session/session.h"
+#include "text/tokenizer_tables.h"
+#include "weights/packfile.h"
 
 /* ---- End-of-sequence ids ------------------------------------------------------------------------------------------ */
 
@@ -43,8 +46,17 @@ ls_code ls_model_need_vision(const ls_model *m, ls_error *e) {
     return m->vision_code;
 }
 
+static ls_code open_packed_tokenizer(ls_model *m, const ls_packfile *p, ls_error *e) {
+    const ls_pack_span *t = &p->section[LS_SECTION_TOKENIZER], *chat = &p->section[LS_SECTION_CHAT_TEMPLATE];
+    if (!t->data) return LS_OK;
+    ls_code rc = ls_tokenizer_open_tables(&m->tokenizer, t->data, t->size, (const char *)chat->data, chat->size, e);
+    return rc ? ls_error_wrap(e, rc, "\"%s\"", p->path) : LS_OK;
+}
+
 /* A folder without tokenizer files is still a model for token ids; a broken tokenizer is an error. */
 static ls_code open_tokenizer(ls_model *m, const char *folder, ls_error *e) {
+    const ls_packfile *pack = ls_checkpoint_pack(m->checkpoint);
+    if (pack) return open_packed_tokenizer(m, pack, e);
     const json_t *gguf = ls_checkpoint_gguf_metadata(m->checkpoint);
     if (gguf && !folder) return ls_tokenizer_open_gguf(&m->tokenizer, gguf, e);
     if (!folder) return LS_OK;
@@ -57,6 +69,33 @@ static ls_code open_tokenizer(ls_model *m, const char *folder, ls_error *e) {
 static void compile_template(ls_model *m) {
     const char *source = m->tokenizer ? ls_tokenizer_chat_template(m->tokenizer) : NULL;
     if (source) ls_chat_template_compile(&m->chat, source, strlen(source), &m->chat_error);
+}
+
+/* Without a contract asked for, a pack file runs under its own. */
+static ls_code take_pack_contract(ls_model *m, const ls_model_options *o, ls_error *e) {
+    const ls_packfile *p = ls_checkpoint_pack(m->checkpoint);
+    if (!p) return LS_OK;
+    if (p->id.contract != LS_CONTRACT_EXACT16 && p->id.contract != LS_CONTRACT_EXACT24)
+        LS_FAIL(e, LS_FAILED_PRECONDITION, "\"%s\": header: contract number %u is unknown to this lockstep: pack the model again", p->path, p->id.contract);
+    if (!o->contract) m->contract = (ls_contract)p->id.contract;
+    return LS_OK;
+}
+
+/* A pack file belongs to the graph it was made for: the same family, attributes and tensors. */
+static ls_code check_pack_graph(const ls_model *m, ls_error *e) {
+    const ls_packfile *p = ls_checkpoint_pack(m->checkpoint);
+    char own[65], wanted[65];
+    ls_graph *g;
+    if (!p || (uint32_t)m->contract != p->id.contract) return LS_OK; /* of another contract: backend native refuses it */
+    LS_TRY(ls_model_build(&g, m->checkpoint, &(ls_build_options){.contract = m->contract}, e));
+    ls_code rc = ls_graph_fingerprint(g, own, e);
+    ls_graph_destroy(g);
+    ls_sha256_hex(p->id.fingerprint, wanted);
+    if (!rc && strcmp(own, wanted))
+        LS_FAIL(e, LS_FAILED_PRECONDITION,
+                "\"%s\": header: packed for graph %.16s...; this lockstep builds %.16s... from its configuration: pack the model again", p->path,
+                wanted, own);
+    return rc;
 }
 
 /* A tower that cannot be built does not hinder text: its error is kept for the first image. */
@@ -92,6 +131,7 @@ static ls_code create_executor(ls_model *m, const ls_model_options *o, ls_error 
         return ls_native_create(&m->executor, m->graph, m->checkpoint, &x, e);
     }
     if (!strcmp(name, "xla")) {
+        LS_TRY(ls_graph_need_tensors(m->graph, "backend xla", e)); /* before any device work */
         m->backend = "xla";
         return ls_backend_xla_open(&m->executor, &m->xla, m->graph, m->checkpoint, o, &x, e);
     }
@@ -119,12 +159,14 @@ static ls_code open_parts(ls_model *m, const char *path, const ls_model_options 
         if (rc != LS_NOT_FOUND) return rc; /* otherwise it may be in a .gguf of the folder */
     }
     LS_TRY(ls_checkpoint_open(&m->checkpoint, path, e));
+    LS_TRY(take_pack_contract(m, o, e));
     LS_TRY(open_tokenizer(m, ls_checkpoint_folder(m->checkpoint), e));
     ls_checkpoint_drop_metadata(m->checkpoint);
     ls_give_back_memory(); /* the parsed vocabulary: as much again as the tokenizer */
     compile_template(m);
     if (o->parts == LS_LOAD_TOKENIZER) return ls_model_need_tokenizer(m, e);
     LS_TRY(build_graph(m, o, e));
+    LS_TRY(check_pack_graph(m, e));
     if (o->parts == LS_LOAD_GRAPH) return LS_OK;
     LS_TRY(create_executor(m, o, e));
     ls_give_back_memory(); /* what packing worked with */

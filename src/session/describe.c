@@ -1,7 +1,9 @@
 /* What a model is, as JSON: for `lockstep inspect`. */
 #include <string.h>
 
+#include "base/sha256.h"
 #include "session/bundle.h"
+#include "weights/packfile.h"
 
 enum { LISTED_UNUSED = 32 };
 
@@ -87,6 +89,29 @@ static void describe_contracts(const ls_model *m, json_t *o) {
     if (m->xla.engine) put(o, "xla", ls_backend_xla_describe(&m->xla, m->executor, m->contract == LS_CONTRACT_FLOAT));
 }
 
+static json_t *hex_of(const uint8_t digest[32]) {
+    char hex[65];
+    ls_sha256_hex(digest, hex);
+    return json_string(hex);
+}
+
+static json_t *describe_pack(const ls_packfile *p) {
+    json_t *o = json_object(), *sections = json_object();
+    put(o, "format", json_integer(LS_PACK_FORMAT));
+    put(o, "layout", json_integer(p->id.layout));
+    put(o, "bytes", json_integer((json_int_t)p->file.size));
+    put(o, "contract", json_string(ls_contract_name((ls_contract)p->id.contract)));
+    put(o, "contract_version", json_integer(p->id.contract_version));
+    put(o, "fingerprint", hex_of(p->id.fingerprint));
+    put(o, "weight_schema_sha256", hex_of(p->id.schema));
+    put(o, "weights_sha256", hex_of(p->id.weights));
+    put(o, "matrices", json_integer((json_int_t)p->n_matrices));
+    for (int s = 0; s < LS_SECTION_COUNT; s++)
+        if (p->section[s].data) put(sections, ls_section_name((ls_section)s), json_integer((json_int_t)p->section[s].size));
+    put(o, "section_bytes", sections);
+    return o;
+}
+
 static void describe_text(const ls_model *m, json_t *o) {
     json_t *eos = json_array();
     for (size_t i = 0; i < m->n_eos; i++) json_array_append_new(eos, json_integer(m->eos[i]));
@@ -106,6 +131,7 @@ ls_code ls_model_describe(const ls_model *m, char **json, ls_error *e) {
     describe_contracts(m, o);
     describe_text(m, o);
     describe_unused(m->checkpoint, o);
+    if (ls_checkpoint_pack(m->checkpoint)) put(o, "pack", describe_pack(ls_checkpoint_pack(m->checkpoint)));
     ls_str text = {0};
     int failed = json_dump_callback(o, append, &text, JSON_INDENT(2));
     json_decref(o);

@@ -7,6 +7,14 @@
 #include "text/tokenizer_model.h"
 #include "text/tokenizer_post.h"
 
+/* What normalizer, pre-tokenizer and decoder were made from: a few kilobytes, kept so that a tokenizer can be written to a pack file. */
+typedef struct ls_sources {
+    json_t *parts;        /* {"normalizer", "pre_tokenizer", "decoder"} as far as given */
+    bool sentencepiece;   /* ls_normalizer_add_sentencepiece came first, with these */
+    bool trim;
+    ls_str charsmap;
+} ls_sources;
+
 struct ls_tokenizer {
     ls_normalizer normalizer;
     ls_pretokenizer pretokenizer;
@@ -18,6 +26,7 @@ struct ls_tokenizer {
     size_t n_ids;
     int32_t bos, eos; /* -1: none */
     char *chat_template;
+    ls_sources sources;
 };
 
 /* An empty tokenizer; close it with ls_tokenizer_close. */
@@ -38,8 +47,14 @@ ls_code ls_tokenizer_frame(ls_tokenizer *t, bool add_bos, bool add_eos, ls_error
 
 ls_code ls_tokenizer_set_template(ls_tokenizer *t, const char *text, size_t len, ls_error *e);
 
+/* The first steps of a SentencePiece model's normalizer: ls_normalizer_add_sentencepiece. */
+ls_code ls_tokenizer_add_charsmap(ls_tokenizer *t, const void *charsmap, size_t len, bool trim, ls_error *e);
+
 /* After the last change: builds the tries and tables. */
 ls_code ls_tokenizer_finish(ls_tokenizer *t, ls_error *e);
+
+/* The part of it that a tokenizer with borrowed tables needs too: added tokens and what is counted from them. */
+ls_code ls_tokenizer_finish_added(ls_tokenizer *t, ls_error *e);
 
 /* ---- SentencePiece models, from tokenizer.model and from GGUF ---------------------------------------------------- */
 

@@ -19,6 +19,8 @@ void ls_tokenizer_close(ls_tokenizer *t) {
     ls_decoder_deinit(&t->decoder);
     ls_free(t->special);
     ls_free(t->chat_template);
+    json_decref(t->sources.parts);
+    ls_str_deinit(&t->sources.charsmap);
     ls_free(t);
 }
 
@@ -63,9 +65,28 @@ static ls_code read_added(ls_tokenizer *t, const json_t *node, int64_t id, ls_er
     return ls_tokenizer_add_token(t, &x, e);
 }
 
+/* Remembers the three trees of |parts|. */
+static ls_code keep_parts(ls_tokenizer *t, const json_t *parts, ls_error *e) {
+    static const char *const keys[] = {"normalizer", "pre_tokenizer", "decoder"};
+    if (!t->sources.parts) t->sources.parts = json_object();
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        json_t *v = json_object_get(parts, keys[i]);
+        if (v && json_object_set(t->sources.parts, keys[i], v)) LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "tokenizer: out of memory");
+    }
+    return LS_OK;
+}
+
+ls_code ls_tokenizer_add_charsmap(ls_tokenizer *t, const void *charsmap, size_t len, bool trim, ls_error *e) {
+    t->sources.sentencepiece = true;
+    t->sources.trim = trim;
+    LS_TRY(ls_str_append(&t->sources.charsmap, charsmap ? charsmap : "", len, e));
+    return ls_normalizer_add_sentencepiece(&t->normalizer, charsmap, len, trim, e);
+}
+
 ls_code ls_tokenizer_add_parts(ls_tokenizer *t, const json_t *parts, ls_error *e) {
     const json_t *list = json_object_get(parts, "added_tokens"), *node;
     size_t i;
+    LS_TRY(keep_parts(t, parts, e));
     LS_TRY(ls_normalizer_load(&t->normalizer, json_object_get(parts, "normalizer"), e));
     LS_TRY(ls_pretokenizer_load(&t->pretokenizer, json_object_get(parts, "pre_tokenizer"), e));
     LS_TRY(ls_post_load(&t->post, json_object_get(parts, "post_processor"), e));
@@ -76,10 +97,14 @@ ls_code ls_tokenizer_add_parts(ls_tokenizer *t, const json_t *parts, ls_error *e
 }
 
 ls_code ls_tokenizer_finish(ls_tokenizer *t, ls_error *e) {
-    LS_TRY(ls_added_finish(&t->added, &t->normalizer, e));
     LS_TRY(ls_vocab_fit(&t->model.vocab, e));
     LS_TRY(ls_u64_map_fit(&t->model.merges, e));
     LS_TRY(ls_u64_map_fit(&t->model.trie.edges, e));
+    return ls_tokenizer_finish_added(t, e);
+}
+
+ls_code ls_tokenizer_finish_added(ls_tokenizer *t, ls_error *e) {
+    LS_TRY(ls_added_finish(&t->added, &t->normalizer, e));
     LS_TRY(ls_calloc(&t->special, t->model.vocab.n_ids, 1, "tokenizer", e));
     t->n_ids = (size_t)next_free_id(t);
     for (size_t i = 0; i < t->added.n; i++) {

@@ -33,10 +33,12 @@ ls_code ls_token_model_load(ls_token_model *m, const json_t *node, ls_error *e) 
 }
 
 void ls_token_model_deinit(ls_token_model *m) {
-    ls_vocab_deinit(&m->vocab);
-    ls_u64_map_deinit(&m->merges);
-    ls_trie_deinit(&m->trie);
-    ls_free(m->scores);
+    if (!m->borrowed) {
+        ls_vocab_deinit(&m->vocab);
+        ls_u64_map_deinit(&m->merges);
+        ls_trie_deinit(&m->trie);
+        ls_free(m->scores);
+    }
     ls_free(m->prefix);
     ls_free(m->suffix);
 }

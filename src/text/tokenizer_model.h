@@ -10,6 +10,7 @@ typedef enum ls_model_kind { LS_MODEL_BPE, LS_MODEL_UNIGRAM } ls_model_kind;
 
 /* Zero-initialise, add the vocabulary, then finish as the kind asks. */
 typedef struct ls_token_model {
+    bool borrowed;          /* vocabulary, merges, trie and scores lie in a mapped file (tokenizer_tables.c) */
     ls_model_kind kind;
     ls_vocab vocab;
     int32_t unk;            /* -1: none */

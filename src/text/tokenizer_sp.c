@@ -29,7 +29,7 @@ static const char *parts_text(const ls_sp_model *m) {
 static ls_code add_parts(ls_tokenizer *t, const ls_sp_model *m, ls_error *e) {
     const char *text = parts_text(m);
     json_t *parts = NULL;
-    LS_TRY(ls_normalizer_add_sentencepiece(&t->normalizer, m->charsmap, m->charsmap_len, m->trim_spaces, e));
+    LS_TRY(ls_tokenizer_add_charsmap(t, m->charsmap, m->charsmap_len, m->trim_spaces, e));
     LS_TRY(ls_json_parse(&parts, text, strlen(text), "SentencePiece components", e));
     ls_code rc = ls_tokenizer_add_parts(t, parts, e);
     json_decref(parts);

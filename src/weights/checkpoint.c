@@ -52,15 +52,16 @@ static bool ends_with(const char *s, const char *end) {
 }
 
 ls_code ls_checkpoint_add_file(ls_checkpoint *c, const char *path, ls_error *e) {
-    bool gguf = ends_with(path, ".gguf");
-    if (!gguf && !ends_with(path, ".safetensors"))
-        LS_FAIL(e, LS_INVALID_ARGUMENT,
-                "\"%s\" is no checkpoint: give a .gguf file, a .safetensors file or a model folder", path);
+    bool gguf = ends_with(path, ".gguf"), safetensors = ends_with(path, ".safetensors");
     LS_TRY(ls_grow(&c->files, c->n_files, &c->cap_files, sizeof *c->files, LS_MAX_FILES, "weight files", e));
     ls_weight_file *f = &c->files[c->n_files];
     LS_TRY(ls_map_open(&f->map, path, e));
     f->path = path;
     c->n_files++;
+    if (ls_packfile_is(f->map.data, f->map.size)) return ls_packfile_parse(c, f->map.data, f->map.size, path, e);
+    if (!gguf && !safetensors)
+        LS_FAIL(e, LS_INVALID_ARGUMENT,
+                "\"%s\" is no checkpoint: give a .gguf file, a .safetensors file, a model folder or what lockstep pack made", path);
     return gguf ? ls_gguf_parse(c, f->map.data, f->map.size, path, e)
                 : ls_safetensors_parse(c, f->map.data, f->map.size, path, e);
 }
@@ -91,6 +92,7 @@ ls_code ls_checkpoint_seal(ls_checkpoint *c, ls_error *e) {
 }
 
 ls_code ls_checkpoint_finish(ls_checkpoint *c, ls_error *e) {
+    if (c->pack) return LS_OK; /* in order, folded and translated when it was made */
     LS_TRY(ls_checkpoint_seal(c, e));
     if (c->metadata) return ls_gguf_config(c, e);
     LS_TRY(ls_mlx_fold(c, e));
@@ -101,7 +103,7 @@ ls_code ls_checkpoint_finish(ls_checkpoint *c, ls_error *e) {
 static ls_code add_single(ls_checkpoint *c, const char *path, ls_error *e) {
     const char *own;
     LS_TRY(ls_arena_strdup(c->arena, &own, path, SIZE_MAX, e));
-    if (!ends_with(own, ".gguf")) {
+    if (ends_with(own, ".safetensors")) {
         const char *slash = strrchr(own, '/');
         size_t len = slash ? (size_t)(slash - own) + (slash == own) : 1;
         LS_TRY(ls_arena_strdup(c->arena, &c->folder, slash ? own : ".", len, e));
@@ -142,6 +144,11 @@ const ls_tensor *ls_checkpoint_find(ls_checkpoint *c, const char *name) {
 
 size_t ls_checkpoint_count(const ls_checkpoint *c) { return c->n; }
 const ls_tensor *ls_checkpoint_at(const ls_checkpoint *c, size_t i) { return i < c->n ? &c->entries[i].t : NULL; }
+
+size_t ls_checkpoint_index(const ls_checkpoint *c, const ls_tensor *t) {
+    const ls_entry *found = ls_checkpoint_entry(c, t->name);
+    return found && &found->t == t ? (size_t)(found - c->entries) : SIZE_MAX;
+}
 
 const char *ls_checkpoint_unused(const ls_checkpoint *c, size_t i) {
     for (size_t k = 0; k < c->n; k++)
@@ -212,6 +219,10 @@ out:
 
 ls_code ls_checkpoint_bytes_sha256(const ls_checkpoint *c, char hex[65], ls_error *e) {
     (void)e;
+    if (c->pack) {
+        ls_sha256_hex(c->pack->id.weights, hex);
+        return LS_OK;
+    }
     ls_sha256 h;
     ls_sha256_init(&h);
     for (size_t i = 0; i < c->n; i++) {

@@ -2,7 +2,7 @@
 #ifndef LS_WEIGHTS_CHECKPOINT_H
 #define LS_WEIGHTS_CHECKPOINT_H
 
-#include "weights/weights.h"
+#include "weights/packfile.h"
 
 enum {
     LS_MAX_TENSORS = 1 << 20,
@@ -33,9 +33,10 @@ struct ls_checkpoint {
     size_t n, cap;
     json_t *config, *generation, *metadata;
     const char *folder;
+    struct ls_packfile *pack; /* NULL unless the checkpoint is a pack file */
 };
 
-/* Maps |path| (arena or static) and parses it by its ending: ".gguf", or ".safetensors". */
+/* Maps |path| (arena or static) and parses it: a pack file by its first bytes, others by their ending, ".gguf" or ".safetensors". */
 ls_code ls_checkpoint_add_file(ls_checkpoint *c, const char *path, ls_error *e);
 
 /* Adds a tensor (copied; its strings must live in the arena or be static) that came from |path|. */
@@ -59,6 +60,7 @@ ls_code ls_checkpoint_finish(ls_checkpoint *c, ls_error *e);
  * static) is for messages. The GGUF reader also sets c->metadata. */
 ls_code ls_safetensors_parse(ls_checkpoint *c, const uint8_t *data, size_t size, const char *path, ls_error *e);
 ls_code ls_gguf_parse(ls_checkpoint *c, const uint8_t *data, size_t size, const char *path, ls_error *e);
+ls_code ls_packfile_parse(ls_checkpoint *c, const uint8_t *data, size_t size, const char *path, ls_error *e);
 
 /* A Hugging Face folder: configurations and every weight file. */
 ls_code ls_folder_add(ls_checkpoint *c, const char *path, ls_error *e);

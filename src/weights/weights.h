@@ -1,6 +1,6 @@
 /* Weights: one read-only view over a checkpoint, whatever its container.
  *
- * A checkpoint is a GGUF file, one safetensors file, or a Hugging Face folder. Opening it maps the files, checks every
+ * A checkpoint is a GGUF file, one safetensors file, a Hugging Face folder, or a pack file (packfile.h). Opening it maps the files, checks every
  * size, and presents (a) the configuration as Hugging Face JSON, (b) tensors under their Hugging Face names
  * ("model.layers.0.self_attn.q_proj.weight"). Nothing is copied or converted at open: a tensor points into the map.
  *
@@ -36,7 +36,8 @@ const ls_format_info *ls_format_get(ls_format f);
 enum { LS_TENSOR_MAX_RANK = 6 };
 
 /* One tensor. |data| points into the checkpoint's map (borrowed: valid until the checkpoint is closed; NULL when the
- * tensor is empty; no alignment is promised for safetensors). Shape is row-major with the last axis fastest: a linear
+ * tensor is empty, or a pack file holds it only as packed matrices; no alignment is promised for safetensors).
+ * Shape is row-major with the last axis fastest: a linear
  * weight is [out, in]; stacked experts are [experts, out, in] and named "...mlp.experts.gate_proj.weight", whether GGUF
  * ("ffn_gate_exps") or MLX ("switch_mlp.gate_proj") stacked them. Hugging Face's own files have one an expert. */
 typedef struct ls_tensor {
@@ -56,7 +57,7 @@ typedef struct ls_tensor {
 
 typedef struct ls_checkpoint ls_checkpoint;
 
-/* Opens |path|: a .gguf file, a .safetensors file, or a folder with config.json and (sharded) safetensors or one .gguf.
+/* Opens |path|: a pack file, a .gguf file, a .safetensors file, or a folder with config.json and (sharded) safetensors or one .gguf.
  * Errors name the file or tensor: NOT_FOUND, INVALID_ARGUMENT, DATA_LOSS (truncated), UNIMPLEMENTED (format). */
 ls_code ls_checkpoint_open(ls_checkpoint **out, const char *path, ls_error *e);
 void ls_checkpoint_close(ls_checkpoint *c);
@@ -84,6 +85,7 @@ const ls_tensor *ls_checkpoint_find(ls_checkpoint *c, const char *name);
 /* All tensors in name order. */
 size_t ls_checkpoint_count(const ls_checkpoint *c);
 const ls_tensor *ls_checkpoint_at(const ls_checkpoint *c, size_t i);
+size_t ls_checkpoint_index(const ls_checkpoint *c, const ls_tensor *t); /* of |t|; SIZE_MAX when it is none of them */
 
 /* Name of the i-th tensor nobody looked up, NULL past the end: reported after a model is built. */
 const char *ls_checkpoint_unused(const ls_checkpoint *c, size_t i);
@@ -99,7 +101,7 @@ void ls_checkpoint_forget_rows(ls_checkpoint *c, const ls_tensor *t, int64_t beg
 void ls_checkpoint_drop_metadata(ls_checkpoint *c);
 
 /* SHA-256 (hex) of the weight schema (name, format, shape of every tensor in name order) and, separately, of all bytes
- * (name, data, scales and biases of every tensor in name order). */
+ * (name, data, scales and biases of every tensor in name order); of a pack file, the digest of the checkpoint it was made from. */
 ls_code ls_checkpoint_schema_sha256(const ls_checkpoint *c, char hex[65], ls_error *e);
 ls_code ls_checkpoint_bytes_sha256(const ls_checkpoint *c, char hex[65], ls_error *e);
 

@@ -475,6 +475,7 @@ static ls_code allocate(ls_xla *x, ls_error *e) {
 ls_code ls_xla_create(ls_executor **out, const ls_graph *g, ls_checkpoint *c, ls_engine *engine, const ls_xla_options *xo, const ls_executor_options *o,
                       ls_error *e) {
     LS_TRY(ls_executor_options_check(o, g, e));
+    LS_TRY(ls_graph_need_tensors(g, "backend xla", e));
     if (xo && xo->packed) LS_TRY(ls_emit_check_packed(g, e));
     ls_xla *x;
     LS_TRY(ls_calloc(&x, 1, sizeof *x, "XLA executor", e));

@@ -21,7 +21,7 @@ import unittest
 LOCKSTEP, FIXTURES = os.path.abspath(sys.argv.pop(1)), os.path.abspath(sys.argv.pop(1))
 LLAMA = os.path.join(FIXTURES, "models", "llama")
 SMOLLM2 = os.environ.get("LS_SMOLLM2_GGUF")
-COMMANDS = ["run", "generate", "tokenize", "inspect", "arch", "bench", "verify", "oracle", "qualify", "list", "pull", "rm"]
+COMMANDS = ["run", "generate", "tokenize", "inspect", "arch", "bench", "verify", "oracle", "qualify", "list", "pull", "rm", "pack"]
 
 
 def run(*args, **kwargs):
@@ -286,6 +286,44 @@ class CommandTest(unittest.TestCase):
         self.check(run("tokenize", os.path.dirname(LLAMA), "Hi"), 1, "NOT_FOUND")
 
 
+    def test_pack(self):
+        """What every command says of a pack file is what it says of the model, and a damaged file is refused at once."""
+        with tempfile.TemporaryDirectory() as folder:
+            packed = os.path.join(folder, "llama.lspack")
+            self.assertIn(f"{packed}: ", self.check(run("pack", LLAMA, "-o", packed), 0, "exact16 version 1"))
+            report = json.loads(self.check(run("pack", LLAMA, "-o", packed, "--json", "--contract", "exact24", "--threads", "1"), 0))
+            self.assertEqual((report["contract"], report["format"], report["bytes"]), ("exact24", 1, os.path.getsize(packed)))
+            self.assertEqual(os.listdir(folder), ["llama.lspack"])
+            args = ["--ids", "1,2,3", "-n", "6", "--json"]
+            a, b = (json.loads(self.check(run("generate", m, *args, *o), 0)) for m, o in ((LLAMA, ["--contract", "exact24"]), (packed, [])))
+            for key in ("output_ids", "logits_sha256", "fingerprint", "contract"):
+                self.assertEqual(a[key], b[key])
+            a, b = (json.loads(self.check(run("inspect", m, "--contract", "exact24", "--json", *o), 0)) for m, o in ((LLAMA, []), (packed, ["--check"])))
+            self.assertTrue(b.pop("pack")["checked"])
+            self.assertEqual(a, b)
+            self.check(run("inspect", packed, "--check"), 0, "checksums verified")
+            self.check(run("inspect", LLAMA, "--check"), 1, "no pack file")
+            self.check(run("bench", packed, "-p", "4", "-n", "2", "-r", "1"), 0, "exact24")
+            self.check(run("generate", packed, *args, "--contract", "exact16"), 1, "packed for contract exact24 version 1, not for exact16")
+            for backend in ("reference", "xla"):
+                self.check(run("generate", packed, *args, "--backend", backend, "--allow-unqualified"), 1, f"backend {backend}")
+            self.check(run("verify", packed, "--right", "reference", "--ids", "1,2"), 2, "only in the form of backend native")
+            self.check(run("emit", packed, "--entry", "decode"), 0, "func.func public @main")
+            self.check(run("pack", packed, "-o", packed), 1, "is a pack file already")
+            self.check(run("pack", LLAMA), 2, "give -o")
+            self.check(run("pack", LLAMA, "-o", folder), 1, "not a regular file")
+            self.check(run("pack", LLAMA, "-o", packed, "--contract", "float"), 1, "use exact16 or exact24")
+            data = bytearray(open(packed, "rb").read())
+            for name, damage in (("section config", lambda d: d[:4096] + b"X" + d[4097:]), ("truncated", lambda d: d[:-1]), ("header", lambda d: d[:300] + b"X" + d[301:])):
+                with open(packed, "wb") as f:
+                    f.write(damage(data))
+                self.check(run("generate", packed, *args), 1, name)
+            with open(packed, "wb") as f:
+                f.write(data[:-1] + bytes([data[-1] ^ 1]))
+            self.check(run("inspect", packed), 0)
+            self.check(run("inspect", packed, "--check"), 1, "section packed_weights: the checksum of")
+
+
 @unittest.skipUnless(SMOLLM2, "needs LS_SMOLLM2_GGUF")
 class ChatTest(unittest.TestCase):
     def test_one_question(self):
@@ -302,6 +340,15 @@ class ChatTest(unittest.TestCase):
         self.assertIn("finish: stop", r.stderr)
         other = run("run", SMOLLM2, "-p", "Hi", "--temp", "0", "-n", "8", "--system", "You are a pirate.")
         self.assertEqual(other.returncode, 0)
+
+    def test_packed(self):
+        with tempfile.TemporaryDirectory() as folder:
+            packed = os.path.join(folder, "model")
+            self.assertEqual(run("pack", SMOLLM2, "-o", packed).returncode, 0)
+            for args in (["run", "MODEL", "-p", "What is the capital of France?", "-n", "32", "--seed", "3"], ["tokenize", "MODEL", "--chat", "Hi <|im_end|>"],
+                         ["tokenize", "MODEL", "--json", "Hello, w\u00f6rld \U0001f600 <|im_start|>"], ["tokenize", "MODEL", "--decode", "1,2,3,49151"]):
+                a, b = (run(*[m if x == "MODEL" else x for x in args]) for m in (SMOLLM2, packed))
+                self.assertEqual((a.returncode, a.stdout), (0, b.stdout))
 
     def test_seeded_text(self):
         a, b, c = (run("run", SMOLLM2, "-p", "Tell me a story.", "-n", "24", "--seed", s, "--threads", t).stdout for s, t in (("1", "1"), ("1", "2"), ("2", "2")))

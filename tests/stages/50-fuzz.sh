@@ -6,7 +6,7 @@ cd "$(dirname "$0")/../.."
 . tests/stage_lib.sh
 seconds=${LS_FUZZ_SECONDS:-60}
 export ASAN_OPTIONS=allocator_may_return_null=1
-targets=(weights/fuzz_safetensors weights/fuzz_gguf weights/fuzz_config text/fuzz_tokenizer text/fuzz_template
+targets=(weights/fuzz_safetensors weights/fuzz_gguf weights/fuzz_config text/fuzz_tokenizer text/fuzz_template session/fuzz_pack
     media/fuzz_png media/fuzz_jpeg media/fuzz_webp media/fuzz_processor)
 
 build build/sanitize "$(printf '%s ' "${targets[@]#*/}")" -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG=-O1 -DLS_FUZZ=ON \

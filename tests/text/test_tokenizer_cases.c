@@ -2,6 +2,7 @@
 #include "text/test_tokenizer_cases.h"
 
 #include "base/sha256.h"
+#include "text/tokenizer_tables.h"
 
 static const char *path_of(const char *name) {
     static char path[1024];
@@ -39,6 +40,19 @@ void ids_text(const ls_token_ids *ids, ls_str *out) {
         for (j = i; j < ids->n && ids->ids[j] == ids->ids[i];) j++;
         assert_ok(ls_str_printf(out, &e, j - i > 1 ? "%s%d*%zu" : "%s%d", i ? " " : "", (int)ids->ids[i], j - i));
     }
+}
+
+ls_tokenizer *through_tables(const ls_tokenizer *t, ls_str *tables) {
+    ls_error e = {0};
+    ls_tokenizer *other = NULL;
+    const char *chat = ls_tokenizer_chat_template(t);
+    ls_str_clear(tables);
+    assert_ok(ls_tokenizer_write_tables(t, tables, &e));
+    assert_ok(ls_tokenizer_open_tables(&other, (const uint8_t *)tables->data, tables->len, chat, chat ? strlen(chat) : 0, &e));
+    assert_int_equal(ls_tokenizer_size(other), ls_tokenizer_size(t));
+    assert_int_equal(ls_tokenizer_bos(other), ls_tokenizer_bos(t));
+    assert_int_equal(ls_tokenizer_eos(other), ls_tokenizer_eos(t));
+    return other;
 }
 
 void parse_ids(const char *text, ls_token_ids *out) {

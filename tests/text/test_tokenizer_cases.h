@@ -23,6 +23,9 @@ void parse_ids(const char *text, ls_token_ids *out);
 /* Encodes all generated texts and compares the digests with |want| (an array of hexadecimal prefixes). */
 void check_random(const char *name, const ls_tokenizer *t, const json_t *want);
 
+/* A tokenizer on the tables that |t| writes for pack files; |tables| holds them, and is freed after it. */
+ls_tokenizer *through_tables(const ls_tokenizer *t, ls_str *tables);
+
 /* Compares |t| with all results of |golden| over the corpus: ids, frame, plain ids, both decodings, and incremental
  * decoding piece by piece. */
 void check_golden(const char *name, const ls_tokenizer *t, const json_t *golden);

@@ -1,4 +1,4 @@
-/* Tokenizers of every family against the results of `tokenizers` and `sentencepiece`. */
+/* Tokenizers of every family against the results of `tokenizers` and `sentencepiece`, as they are read and on the tables of a pack file. */
 #include "text/test_tokenizer_cases.h"
 
 #include <stdlib.h>
@@ -17,7 +17,12 @@ static void check_family(const char *name) {
     if (json_object_get(source, "tokenizer.ggml.model")) assert_ok(ls_tokenizer_open_gguf(&t, source, &e));
     else assert_ok(ls_tokenizer_open_json(&t, source, NULL, &e));
     check_golden(name, t, golden);
+    ls_str tables = {0};
+    ls_tokenizer *packed = through_tables(t, &tables);
     ls_tokenizer_close(t);
+    check_golden(name, packed, golden);
+    ls_tokenizer_close(packed);
+    ls_str_deinit(&tables);
     json_decref(source);
     json_decref(golden);
 }
@@ -52,14 +57,11 @@ FAMILY(gguf_gemma, "gguf_gemma")
 
 /* ---- tokenizer.model against sentencepiece --------------------------------------------------------------------- */
 
-static void check_sp(const char *folder) {
+static void check_sp_ids(const char *folder, const ls_tokenizer *t) {
     char path[1024];
     ls_error e = {0};
-    ls_tokenizer *t = NULL;
     ls_str text = {0}, got = {0};
     ls_token_ids ids = {0};
-    snprintf(path, sizeof path, "%s/text/tokenizer/%s", LS_FIXTURES, folder);
-    assert_ok(ls_tokenizer_open_folder(&t, path, &e));
     snprintf(path, sizeof path, "%s/golden.json", folder);
     json_t *golden = load_case(path), *corpus = load_case("corpus.json");
     for (size_t i = 0; i < json_array_size(corpus); i++) {
@@ -81,9 +83,23 @@ static void check_sp(const char *folder) {
     ls_str_deinit(&text);
     ls_str_deinit(&got);
     ls_free(ids.ids);
-    ls_tokenizer_close(t);
     json_decref(golden);
     json_decref(corpus);
+}
+
+static void check_sp(const char *folder) {
+    char path[1024];
+    ls_error e = {0};
+    ls_tokenizer *t = NULL;
+    ls_str tables = {0};
+    snprintf(path, sizeof path, "%s/text/tokenizer/%s", LS_FIXTURES, folder);
+    assert_ok(ls_tokenizer_open_folder(&t, path, &e));
+    check_sp_ids(folder, t);
+    ls_tokenizer *packed = through_tables(t, &tables);
+    check_sp_ids(folder, packed);
+    ls_tokenizer_close(packed);
+    ls_tokenizer_close(t);
+    ls_str_deinit(&tables);
 }
 
 static void sentencepiece_bpe(void **state) {
@@ -174,6 +190,11 @@ static void components(void **state) {
         json_object_set_new(source, "model", model);
         assert_ok(ls_tokenizer_open_json(&t, source, NULL, &e));
         check_probe(c, node, t, json_object_get(j, "texts"));
+        ls_str tables = {0};
+        ls_tokenizer *packed = through_tables(t, &tables);
+        check_probe(c, node, packed, json_object_get(j, "texts"));
+        ls_tokenizer_close(packed);
+        ls_str_deinit(&tables);
         ls_tokenizer_close(t);
         json_decref(source);
     }

@@ -242,7 +242,8 @@ static void folder_errors_name_the_thing(void **state) {
     assert_error(ls_checkpoint_open(&c, f.path, &e), LS_INVALID_ARGUMENT, "generation_config.json");
     drop_folder(&f);
     assert_error(ls_checkpoint_open(&c, "/nonexistent/model.gguf", &e), LS_NOT_FOUND, "/nonexistent/model.gguf");
-    assert_error(ls_checkpoint_open(&c, "/nonexistent/model.bin", &e), LS_INVALID_ARGUMENT, "model.bin");
+    assert_error(ls_checkpoint_open(&c, "/nonexistent/model.bin", &e), LS_NOT_FOUND, "cannot open");
+    assert_error(ls_checkpoint_open(&c, LS_FIXTURES "/models/llama/config.json", &e), LS_INVALID_ARGUMENT, "is no checkpoint");
 }
 
 /* ---- MLX folding ----------------------------------------------------------------------------------------------- */
