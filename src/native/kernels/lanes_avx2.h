@@ -11,6 +11,7 @@
 /* Register blocking of the product: one tile (two registers) by 4 rows is half of the 16 registers. */
 enum { V_TILES = 1, V_ROWS = 4, V_ROWS_WIDE = 2 };
 
+#define V_DIRECT 0
 #define V_BODY LS_INLINE
 #define V_UNROLL LS_UNROLL
 

@@ -11,6 +11,7 @@
 /* Register blocking of the product: 2 tiles by 8 rows use 16 of the 32 registers as accumulators. */
 enum { V_TILES = 2, V_ROWS = 8, V_ROWS_WIDE = 4 };
 
+#define V_DIRECT 16
 #define V_BODY LS_INLINE
 #define V_UNROLL LS_UNROLL
 
@@ -57,6 +58,12 @@ LS_INLINE lanes v_lookup16(const uint8_t *table, lanes index) {
     __m512i t = _mm512_broadcast_i32x4(_mm_loadu_si128((const void *)table));
     return _mm512_and_si512(_mm512_shuffle_epi8(t, index), _mm512_set1_epi16(255));
 }
+/* Keeps the dot products in the order that they are written in: gcc would put all of one sum together and spill what they read. */
+#if defined(__GNUC__) && defined(__OPTIMIZE__) && !defined(LS_SANITIZED)
+#define V_PIN(a) __asm__("" : "+v"(a))
+#else
+#define V_PIN(a) ((void)(a))
+#endif
 LS_INLINE lanes v_dot(lanes acc, lanes w, lanes x) { return _mm512_dpwssd_epi32(acc, w, x); }
 LS_INLINE lanes v_abs_max(lanes m, floats x) {
     return _mm512_max_epi32(m, _mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(0x7FFFFFFF)));

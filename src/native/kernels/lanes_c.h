@@ -16,6 +16,8 @@ enum { V_TILES = 1, V_ROWS = 4, V_ROWS_WIDE = 2 };
 
 /* Vector levels specialise the bodies for every kernel. Here the compiler chooses: sixteen lanes in plain C are many
  * instructions, and copies of them would take minutes to compile. */
+/* Most rows that linear_rows.h multiplies; 0: the level has too few registers for it. */
+#define V_DIRECT 0
 #define V_BODY static inline
 #define V_UNROLL
 

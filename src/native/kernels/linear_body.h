@@ -2,8 +2,8 @@
  *
  * Integers of both operands are planes of 16-bit halves: w = sum over j of plane j of the weight, high first, likewise x.
  * Products of planes i and j are summed in 32 bits at index i + j; combine() puts the sums together into rshift(I, c),
- * which leaves room for a rounding addend in 32 bits. One row goes straight from packed weights to the result; several rows share weights that are
- * unpacked once into the scratch. Functions are specialised by their constant arguments kind, xp (activation planes)
+ * which leaves room for a rounding addend in 32 bits. One row goes straight from packed weights to the result, up to V_DIRECT rows do so
+ * too (linear_rows.h), and more rows share weights that are unpacked once into the scratch. Functions are specialised by their constant arguments kind, xp (activation planes)
  * and size (16 << size is the group). */
 #ifndef LS_NATIVE_KERNELS_LINEAR_BODY_H
 #define LS_NATIVE_KERNELS_LINEAR_BODY_H
@@ -369,18 +369,35 @@ V_BODY void several_rows_tiles(const ls_packed *w, int64_t tile, int64_t tile_en
     }
 }
 
+#if V_DIRECT
+#include "native/kernels/linear_rows.h"
+#endif
+
 /* ---- Kernels ------------------------------------------------------------------------------------------------------ */
+
+V_BODY void linear_size(const ls_packed *w, int64_t tile_begin, int64_t tile_end, const ls_acts *x, int64_t row_begin, int64_t row_end,
+                        const ls_linear_out *out, void *scratch, int kind, int xp, int size) {
+    if (row_end - row_begin == 1) {
+        one_row(w, tile_begin, tile_end, x, row_begin, out, kind, xp, size);
+        return;
+    }
+#if V_DIRECT
+    if (row_end - row_begin <= V_DIRECT) {
+        direct_rows(w, tile_begin, tile_end, x, row_begin, row_end, out, kind, xp, size);
+        return;
+    }
+#endif
+    table t = table_of(scratch);
+    for (int64_t i = tile_begin; i < tile_end; i += V_TILES) several_rows_tiles(w, i, tile_end, x, row_begin, row_end, out, &t, kind, xp);
+}
 
 /* The body of every linear kernel. Groups of 16 exist in formats of 2, 3 and 6 bits only. */
 V_BODY void linear(const ls_packed *w, int64_t tile_begin, int64_t tile_end, const ls_acts *x, int64_t row_begin, int64_t row_end, const ls_linear_out *out,
                       void *scratch, int kind, int xp) {
     const bool sixteens = kind == LS_PACK_W2 || kind == LS_PACK_W3 || kind == LS_PACK_W6;
-    if (row_end - row_begin > 1) {
-        table t = table_of(scratch);
-        for (int64_t i = tile_begin; i < tile_end; i += V_TILES) several_rows_tiles(w, i, tile_end, x, row_begin, row_end, out, &t, kind, xp);
-    } else if (weight_planes(kind) == 2 || w->form.group == 64) one_row(w, tile_begin, tile_end, x, row_begin, out, kind, xp, LS_SUM_64);
-    else if (sixteens && w->form.group == 16) one_row(w, tile_begin, tile_end, x, row_begin, out, kind, xp, LS_SUM_16);
-    else one_row(w, tile_begin, tile_end, x, row_begin, out, kind, xp, LS_SUM_32);
+    if (weight_planes(kind) == 2 || w->form.group == 64) linear_size(w, tile_begin, tile_end, x, row_begin, row_end, out, scratch, kind, xp, LS_SUM_64);
+    else if (sixteens && w->form.group == 16) linear_size(w, tile_begin, tile_end, x, row_begin, row_end, out, scratch, kind, xp, LS_SUM_16);
+    else linear_size(w, tile_begin, tile_end, x, row_begin, row_end, out, scratch, kind, xp, LS_SUM_32);
 }
 
 #endif
