@@ -1,10 +1,10 @@
 /* The exact linear operator on packed weights, in the operations of lanes_<level>.h. Included once per level.
  *
  * Integers of both operands are planes of 16-bit halves: w = sum over j of plane j of the weight, high first, likewise x.
- * Products of planes i and j are summed in 32 bits at index i + j; combine() puts the sums together into rshift(I, c),
- * which leaves room for a rounding addend in 32 bits. One row goes straight from packed weights to the result, up to V_DIRECT rows do so
- * too (linear_rows.h), and more rows share weights that are unpacked once into the scratch. Functions are specialised by their constant arguments kind, xp (activation planes)
- * and size (16 << size is the group). */
+ * Products of planes i and j are summed in 32 bits at index i + j; combine() puts the sums together into rshift(I, c), which leaves
+ * room for a rounding addend in 32 bits. One row goes straight from packed weights to the result, up to V_DIRECT rows do so too
+ * (linear_rows.h), and more rows share weights that are unpacked once into the scratch. Functions are specialised by their constant
+ * arguments kind, xp (activation planes) and size (16 << size is the group). */
 #ifndef LS_NATIVE_KERNELS_LINEAR_BODY_H
 #define LS_NATIVE_KERNELS_LINEAR_BODY_H
 

@@ -99,8 +99,8 @@ V_BODY void patch_rows(const ls_packed *w, int64_t tile, int64_t tile_end, const
         for (int t = 0; t < tiles && tile + t < tile_end; t++) finish(w, p.tile[t], (tile + t) * LS_TILE, &z[r][t], x, row + r, out, xp);
 }
 
-V_BODY void direct_rows(const ls_packed *w, int64_t tile_begin, int64_t tile_end, const ls_acts *x, int64_t row_begin, int64_t row_end, const ls_linear_out *out,
-                        int kind, int xp, int size) {
+V_BODY void direct_rows(const ls_packed *w, int64_t tile_begin, int64_t tile_end, const ls_acts *x, int64_t row_begin, int64_t row_end,
+                        const ls_linear_out *out, int kind, int xp, int size) {
     const bool planes = xp + weight_planes(kind) > 2;
     const int n = planes ? DIRECT_ROWS / 2 : DIRECT_ROWS;
     int64_t held = ROWS_BYTES / (x->blocks * LS_EXACT_BLOCK * 2 * xp) / n * n;
