@@ -60,26 +60,69 @@ typedef struct job {
     scratch *scratch; /* [threads] */
 } job;
 
-static void put_word(uint8_t *p, const int32_t *u, int bits, int shift) {
-    uint32_t mask = bits == 16 ? 0xFFFFu : (1u << bits) - 1, word = 0;
-    for (int j = 0; j < 16 / bits; j++) {
-        word |= (((uint32_t)u[2 * j] >> shift) & mask) << (bits * j);
-        word |= (((uint32_t)u[2 * j + 1] >> shift) & mask) << (16 + bits * j);
-    }
-    memcpy(p, &word, sizeof word);
+/* Field |bits| wide of each of four 16-bit lanes of |x|, put together from the lowest bit on. */
+static inline uint32_t gather(uint64_t x, int bits) {
+    const uint64_t lane = (1u << bits) - 1, pair = ((uint64_t)1 << 2 * bits) - 1;
+    x &= lane * UINT64_C(0x0001000100010001);
+    x |= x >> (16 - bits);
+    return (uint32_t)((x & pair) | (x >> (32 - 2 * bits) & pair << 2 * bits));
 }
 
-/* Spreads one span of a row, u [32], over lane |lane|. */
-static void put_span(const ls_packed *w, uint8_t *span, int lane, const int32_t *u) {
-    int shift = 0;
-    for (int plane = 0; plane < 2; plane++) {
-        int bits = plane_bits[w->kind][plane];
-        if (!bits) break;
-        int per_word = 32 / bits;
-        for (int c = 0; c < LS_SPAN / per_word; c++) put_word(span + 64 * c + 4 * lane, u + c * per_word, bits, shift);
-        span += 64 * bits;
-        shift += bits;
+/* Bits [shift, shift + bits) of one span's integers q [32] as a plane of lane |lane|; bits is 1, 2 or 4. Inlined for its constant: most of the time of
+ * loading a model goes here. */
+static inline void put_plane(uint8_t *span, int lane, const uint8_t *q, int bits, int shift) {
+    for (int c = 0; c < bits; c++) {
+        uint32_t word = 0;
+        for (int part = 0; part < 4 / bits; part++, q += 8) {
+            uint64_t x;
+            memcpy(&x, q, sizeof x);
+            word |= (gather(x >> shift, bits) | gather(x >> (8 + shift), bits) << 16) << part * 4 * bits;
+        }
+        memcpy(span + 64 * c + 4 * lane, &word, sizeof word);
     }
+}
+
+/* The same for whole bytes. */
+static void put_bytes(uint8_t *span, int lane, const uint8_t *q) {
+    for (int c = 0; c < 8; c++) {
+        uint32_t x;
+        memcpy(&x, q + 4 * c, sizeof x);
+        x = (x & 0xFF0000FFu) | (x >> 8 & 0xFF00u) | (x & 0xFF00u) << 8;
+        memcpy(span + 64 * c + 4 * lane, &x, sizeof x);
+    }
+}
+
+/* Spreads one span of a quantised row, q [32], over lane |lane|. */
+static void put_span(ls_pack_kind kind, uint8_t *span, int lane, const uint8_t *q) {
+    switch (kind) {
+    case LS_PACK_W2: put_plane(span, lane, q, 2, 0); break;
+    case LS_PACK_W3:
+        put_plane(span, lane, q, 2, 0);
+        put_plane(span + 128, lane, q, 1, 2);
+        break;
+    case LS_PACK_W5:
+        put_plane(span, lane, q, 4, 0);
+        put_plane(span + 256, lane, q, 1, 4);
+        break;
+    case LS_PACK_W6:
+        put_plane(span, lane, q, 4, 0);
+        put_plane(span + 256, lane, q, 2, 4);
+        break;
+    case LS_PACK_W8: put_bytes(span, lane, q); break;
+    default: put_plane(span, lane, q, 4, 0); break; /* LS_PACK_W4, LS_PACK_IQ4 */
+    }
+}
+
+/* The same of a float row, u [32]: a plane of the low 16 bits, and for LS_PACK_F24 one of the 8 above. */
+static void put_float_span(ls_pack_kind kind, uint8_t *span, int lane, const int32_t *u) {
+    uint8_t high[LS_SPAN];
+    for (int c = 0; c < LS_SPAN / 2; c++) {
+        uint32_t word = ((uint32_t)u[2 * c] & 0xFFFFu) | (uint32_t)u[2 * c + 1] << 16;
+        memcpy(span + 64 * c + 4 * lane, &word, sizeof word);
+    }
+    if (kind != LS_PACK_F24) return;
+    for (int k = 0; k < LS_SPAN; k++) high[k] = (uint8_t)((uint32_t)u[k] >> 16);
+    put_bytes(span + 64 * 16, lane, high);
 }
 
 /* unit, out: exponents of two. */
@@ -89,8 +132,8 @@ static void put_header(uint8_t *tile, int lane, int unit, int out) {
 }
 
 /* Index of each codebook value + 128. */
-static int32_t iq4_index(uint8_t value) {
-    int32_t i = 0;
+static uint8_t iq4_index(uint8_t value) {
+    uint8_t i = 0;
     while (i < 15 && ls_iq4_codebook[i] != value) i++;
     return i;
 }
@@ -109,8 +152,8 @@ static void quantised_row(const job *j, int64_t row, uint8_t *tile, int lane, sc
     int r = ((int)(max >> 23) > LS_EXACT_MIN_EXP ? (int)(max >> 23) : LS_EXACT_MIN_EXP) - 127 - 22;
     put_header(tile, lane, -r, r + f->c + f->h);
     ls_pack_scales_row(w, j->t, row, tile, lane, scale, min, min + stored);
-    bool indexed = w->kind == LS_PACK_IQ4;
-    for (int64_t k = 0; k < f->cols; k++) s->u[k] = indexed ? iq4_index(s->q[k]) : s->q[k];
+    for (int64_t k = 0; w->kind == LS_PACK_IQ4 && k < f->cols; k++) s->q[k] = iq4_index(s->q[k]);
+    for (int64_t k = 0; k < w->spans; k++) put_span(w->kind, tile + w->span_at + (size_t)k * w->span_bytes, lane, s->q + k * LS_SPAN);
 }
 
 static void float_row(const job *j, int64_t row, uint8_t *tile, int lane, scratch *s) {
@@ -122,11 +165,11 @@ static void float_row(const job *j, int64_t row, uint8_t *tile, int lane, scratc
     for (int64_t g = 0; g < f->groups; g++)
         tile[w->scale_at + (size_t)g * w->entry_bytes + (size_t)lane] =
             (uint8_t)(s->scale[g] ? LS_EXACT_SCALE_BITS - ls_ceil_log2((uint64_t)s->scale[g]) : LS_EXACT_SCALE_BITS + 1);
-    if (w->kind != LS_PACK_F24) return;
-    for (int64_t k = 0; k < f->cols; k++) {
+    for (int64_t k = 0; w->kind == LS_PACK_F24 && k < f->cols; k++) {
         int32_t high = (s->u[k] + 2048) >> 12, low = s->u[k] - high * 4096;
         s->u[k] = (int32_t)(((uint32_t)low & 0xFFFu) | ((uint32_t)high & 0xFFFu) << 12);
     }
+    for (int64_t k = 0; k < w->spans; k++) put_float_span(w->kind, tile + w->span_at + (size_t)k * w->span_bytes, lane, s->u + k * LS_SPAN);
 }
 
 static void pack_tile(const job *j, int64_t tile_index, scratch *s) {
@@ -143,7 +186,6 @@ static void pack_tile(const job *j, int64_t tile_index, scratch *s) {
         }
         if (w->form.quantised) quantised_row(j, j->row_begin + row, tile, lane, s);
         else float_row(j, j->row_begin + row, tile, lane, s);
-        for (int64_t k = 0; k < w->spans; k++) put_span(w, tile + w->span_at + (size_t)k * w->span_bytes, lane, s->u + k * LS_SPAN);
     }
 }
 

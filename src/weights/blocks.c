@@ -10,7 +10,7 @@ typedef void decode_fn(const uint8_t *b, uint8_t *q, float *scale, float *min);
 static float half_at(const uint8_t *p) { return ls_f16_to_f32(ls_load_u16(p)); }
 
 /* 32 nibbles: weight i is the low half of byte i, weight 16 + i its high half. */
-static void nibbles32(const uint8_t *p, uint8_t *q) {
+static void nibbles32(const uint8_t *restrict p, uint8_t *restrict q) {
     for (int i = 0; i < 16; i++) {
         q[i] = p[i] & 15;
         q[16 + i] = p[i] >> 4;
