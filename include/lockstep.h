@@ -121,6 +121,10 @@ int64_t ls_model_vocab(const ls_model *m);     /* columns of the logits; 0 witho
 const char *ls_model_contract(const ls_model *m);    /* "exact16"; static */
 const char *ls_model_fingerprint(const ls_model *m); /* SHA-256 (hex) of the graph's canonical text; "" without a graph */
 
+/* SHA-256 (hex) of everything that decides a model's answers beside weights and tokenizer: of a text model its fingerprint; of one that
+ * takes pictures also the tower, the processor and how both meet (docs/vision.md), and whether it runs one sequence or several. */
+const char *ls_model_identity(const ls_model *m);
+
 /* Why results of this model are not qualified: what to say with every reply. NULL when they are, and for native and reference. */
 const char *ls_model_unqualified(const ls_model *m);
 
@@ -268,6 +272,40 @@ void ls_prepared_destroy(ls_prepared_prefill *p); /* requests that were submitte
 /* Ids [*n] and what they stand for; borrowed. */
 const int32_t *ls_prepared_tokens(const ls_prepared_prefill *p, size_t *n);
 const ls_modality *ls_prepared_modalities(const ls_prepared_prefill *p, size_t *n);
+
+/* ---- Pictures: a prompt with image files to a prepared prefill ----------------------------------------------------------------- */
+
+/* A PNG, JPEG or WebP file, by path, or its bytes [len] when |path| is NULL. */
+typedef struct ls_picture {
+    const char *path;
+    const void *data;
+    size_t len;
+} ls_picture;
+
+typedef struct ls_prepare_options {
+    size_t struct_size;
+    const char *text;      /* [len] a raw prompt, or with |chat| the text of a JSON array of messages as ls_model_encode_chat takes it */
+    size_t len;
+    bool chat;
+    int64_t now;           /* chat: the template's clock */
+    bool add_special;      /* raw prompt: as ls_model_encode */
+    /* In the order of their placeholders: of "image" parts of the messages, or of begin-of-image tokens that a raw prompt spells. A
+     * prompt without a placeholder gets all pictures at its beginning. What a user's text spells in a conversation is text. */
+    const ls_picture *pictures;
+    size_t n_pictures;
+    int64_t max_pixels, max_bytes, max_frames; /* of one picture; 0: 89478485, 64 MiB, 4096 (docs/media.md) */
+    bool ignore_orientation; /* false: turned as EXIF says, as transformers does for files */
+} ls_prepare_options;
+
+/* Decodes and sees the pictures and expands the prompt. What the tower made of a picture is kept by a hash of its decoded pixels and
+ * the processor's settings (at most 64 MiB), so that one that comes again is not seen again. *out: for ls_request.prepared. The prompt
+ * must fit the context before any picture is seen. Errors: UNIMPLEMENTED (ls_model_no_vision says why), INVALID_ARGUMENT and DATA_LOSS
+ * (a picture, naming it; as many placeholders as pictures), RESOURCE_EXHAUSTED (limits, context), FAILED_PRECONDITION (no template,
+ * opened without an executor, images not qualified on backend xla). */
+ls_code ls_model_prepare(ls_prepared_prefill **out, ls_model *m, const ls_prepare_options *o, ls_error *e);
+
+/* Why the model takes no pictures; NULL when it does. */
+const char *ls_model_no_vision(const ls_model *m);
 
 typedef struct ls_request {
     size_t struct_size;

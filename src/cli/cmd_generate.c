@@ -12,7 +12,8 @@ enum { DEFAULT_NEW = 128, OPT_JSON = OPT_COMMAND, OPT_IDS, OPT_STOP, OPT_IGNORE_
 
 static const char help[] =
     "Usage: lockstep generate MODEL [-p PROMPT | --ids IDS] [OPTIONS]\n\n"
-    "Continues a raw prompt, without a chat template. Greedy by default.\n" CLI_MODEL_HELP
+    "Continues a raw prompt, without a chat template. Greedy by default.\n" CLI_MODEL_HELP CLI_IMAGE_HELP
+    "  Here the places are begin-of-image tokens in the prompt (such as <start_of_image>), or none: then pictures come first.\n"
     "\nPrompt and answer:\n"
     "  -p, --prompt TEXT   the prompt; - reads standard input (the default)\n"
     "  --ids IDS           token ids instead of text, e.g. 1,15,27\n"
@@ -21,7 +22,7 @@ static const char help[] =
     "  --stop TEXT         end before this text; repeatable\n"
     "  --ignore-eos        go on after end-of-sequence tokens\n"
     "  --json              print one JSON object: prompt_ids, output_ids, text, finish_reason, logits_sha256 (over the\n"
-    "                      f32 little-endian logits of every step), timings, contract, fingerprint, version, compiler,\n"
+    "                      f32 little-endian logits of every step), timings, contract, fingerprint, identity, version, compiler,\n"
     "                      backend; on native also level and threads, on xla qualified and xla (engine, precision, compiling)\n"
     "  --help              this text\n" CLI_PREFIX_HELP CLI_GUESS_HELP CLI_SAMPLING_HELP
     "\nExample: lockstep generate ./model.gguf -p \"Once upon a time\" -n 64 --json\n";
@@ -35,6 +36,19 @@ typedef struct generate {
     bool json, ignore_eos, no_special;
     double load_ms;
 } generate;
+
+/* Token ids, or with pictures a prepared prefill and its ids. */
+typedef struct prompt {
+    int32_t *ids; /* owned; NULL with |prepared| */
+    ls_prepared_prefill *prepared;
+    const int32_t *all; /* [n] */
+    size_t n;
+} prompt;
+
+static void prompt_deinit(prompt *p) {
+    ls_free(p->ids);
+    ls_prepared_destroy(p->prepared);
+}
 
 static double now_ms(void) {
     struct timespec t;
@@ -51,26 +65,34 @@ static json_t *id_array(const int32_t *ids, size_t n) {
 static double per_second(uint64_t tokens, uint64_t ns) { return ns ? (double)tokens * 1e9 / (double)ns : 0; }
 
 /* |has_text| false: the model has no tokenizer, and "text" is null. */
-static int print_report(const generate *g, const ls_model *m, ls_session *s, const int32_t *prompt, size_t n_prompt, const answer *a, bool has_text) {
+static int print_report(const generate *g, const ls_model *m, ls_session *s, const prompt *p, const answer *a, bool has_text) {
     ls_timings t = ls_session_timings(s);
     json_t *timings = json_pack("{s:f, s:f, s:f, s:f, s:f}", "load_ms", g->load_ms, "prefill_ms", (double)t.prefill_ns / 1e6, "decode_ms",
                                 (double)t.decode_ns / 1e6, "prefill_tokens_per_second", per_second(t.prefill_tokens, t.prefill_ns),
                                 "decode_tokens_per_second", per_second(t.decode_tokens, t.decode_ns));
     json_t *contract = json_pack("{s:s, s:i}", "name", ls_model_contract(m), "version", (int)LS_CONTRACT_VERSION);
     json_t *text = has_text ? json_stringn(a->text.data, a->text.len) : NULL;
-    json_t *report = json_pack("{s:s, s:o, s:o, s:o, s:s, s:s, s:o, s:o, s:s}", "model", g->model_name, "prompt_ids", id_array(prompt, n_prompt), "output_ids",
+    json_t *report = json_pack("{s:s, s:o, s:o, s:o, s:s, s:s, s:o, s:o, s:s}", "model", g->model_name, "prompt_ids", id_array(p->all, p->n), "output_ids",
                                     id_array(a->ids, a->n), "text", text ? text : json_null(), "finish_reason", a->finish ? a->finish : "error",
                                     "logits_sha256", a->logits_sha256, "timings", timings, "contract", contract, "fingerprint", ls_model_fingerprint(m));
+    json_object_set_new(report, "identity", json_string(ls_model_identity(m)));
     cli_report_execution(report, m);
     ls_statistics saved = ls_session_statistics(s);
     cli_report_statistics(report, &saved);
     return cli_print_json(report);
 }
 
-static ls_code read_prompt(const generate *g, const ls_model *m, int32_t **ids, size_t *n, ls_error *e) {
+static ls_code read_prompt(const generate *g, ls_model *m, prompt *p, ls_error *e) {
     ls_str text = {0};
+    ls_prepare_options o = g->common.pictures;
+    LS_TRY(cli_check_pictures(&g->common, m, e));
     ls_code rc = cli_text(g->prompt ? g->prompt : "-", &text, e);
-    if (!rc) rc = ls_model_encode(m, text.data, text.len, !g->no_special, ids, n, e);
+    o.text = text.data;
+    o.len = text.len;
+    o.add_special = !g->no_special;
+    o.pictures = g->common.picture;
+    if (!rc) rc = o.n_pictures ? ls_model_prepare(&p->prepared, m, &o, e) : ls_model_encode(m, text.data, text.len, !g->no_special, &p->ids, &p->n, e);
+    p->all = p->prepared ? ls_prepared_tokens(p->prepared, &p->n) : p->ids;
     ls_str_deinit(&text);
     return rc;
 }
@@ -81,28 +103,29 @@ static ls_code open_text(const generate *g, const ls_model *m, ls_text **text, l
     return rc == LS_FAILED_PRECONDITION && g->ids_text && !g->n_stops ? LS_OK : rc;
 }
 
-static int finish_output(const generate *g, const ls_model *m, ls_session *s, const int32_t *prompt, size_t n_prompt, const answer *a, bool has_text) {
+static int finish_output(const generate *g, const ls_model *m, ls_session *s, const prompt *p, const answer *a, bool has_text) {
     int code = CLI_OK;
     cli_say_unqualified(m);
-    if (g->json) code = print_report(g, m, s, prompt, n_prompt, a, has_text);
+    if (g->json) code = print_report(g, m, s, p, a, has_text);
     else if (has_text) putchar('\n');
     else for (size_t i = 0; i < a->n; i++) printf("%d%c", (int)a->ids[i], i + 1 < a->n ? ',' : '\n');
     return code ? code : a->interrupted ? CLI_INTERRUPTED : CLI_OK;
 }
 
-static int run(generate *g, ls_model *m, int32_t *prompt, size_t n_prompt) {
+static int run(generate *g, ls_model *m, const prompt *p) {
     ls_error e = {0};
     ls_session *s = NULL;
     ls_text *text = NULL;
     answer a = {0};
-    int code = CLI_FAILED, room = ls_model_context(m) - (int)n_prompt;
-    ls_request r = {.struct_size = sizeof r, .prompt = prompt, .n_prompt = n_prompt, .max_new = g->max_new > 0 ? g->max_new : room > 0 ? room : 1,
+    int code = CLI_FAILED, room = ls_model_context(m) - (int)p->n;
+    ls_request r = {.struct_size = sizeof r, .prompt = p->ids, .n_prompt = p->ids ? p->n : 0, .prepared = p->prepared,
+                    .max_new = g->max_new > 0 ? g->max_new : room > 0 ? room : 1,
                     .sampling = &g->common.sampling, .ignore_eos = g->ignore_eos, .hash_logits = g->json};
     ls_code rc = cli_session(&g->common, &s, m, &e);
     if (!rc) rc = open_text(g, m, &text, &e);
     if (!rc) rc = answer_run(s, &r, text, g->json ? NULL : stdout, &a, &e);
     if (rc) code = cli_fail(&e);
-    else code = finish_output(g, m, s, prompt, n_prompt, &a, text != NULL);
+    else code = finish_output(g, m, s, p, &a, text != NULL);
     cli_session_save(s);
     answer_deinit(&a);
     ls_text_destroy(text);
@@ -136,6 +159,7 @@ static int parse(generate *g, int argc, char **argv) {
     if (g->common.help) return cli_options_help(&g->common, help) + 1;
     if (argc - optind != 1) return cli_usage("generate", "give one model") + 1;
     if (!g->max_new) return cli_usage("generate", "-n is 0; ask for at least one token") + 1;
+    if (g->ids_text && g->common.pictures.n_pictures) return cli_usage("generate", "--image needs a text prompt, which --ids is not") + 1;
     g->model_name = argv[optind];
     return cli_options_finish(&g->common) ? 0 : CLI_USAGE + 1;
 }
@@ -143,22 +167,23 @@ static int parse(generate *g, int argc, char **argv) {
 int cli_generate(int argc, char **argv) {
     generate g = {.max_new = DEFAULT_NEW};
     cli_options_init(&g.common, "generate");
+    g.common.sees = true;
     int done = parse(&g, argc, argv);
     if (done) return done - 1;
     ls_model *m = NULL;
     ls_error e = {0};
-    int32_t *prompt = NULL;
-    size_t n = 0;
-    if (g.ids_text && !cli_ids("generate", g.ids_text, &prompt, &n)) return CLI_USAGE;
+    prompt p = {0};
+    if (g.ids_text && !cli_ids("generate", g.ids_text, &p.ids, &p.n)) return CLI_USAGE;
+    p.all = p.ids;
     double begin = now_ms();
     if (!cli_open(&g.common, g.model_name, &m)) {
-        ls_free(prompt);
+        prompt_deinit(&p);
         return CLI_FAILED;
     }
     g.load_ms = now_ms() - begin;
     answer_catch_interrupt();
-    int code = !g.ids_text && read_prompt(&g, m, &prompt, &n, &e) ? cli_fail(&e) : run(&g, m, prompt, n);
-    ls_free(prompt);
+    int code = !g.ids_text && read_prompt(&g, m, &p, &e) ? cli_fail(&e) : run(&g, m, &p);
+    prompt_deinit(&p);
     ls_model_destroy(m);
     return code;
 }

@@ -11,7 +11,8 @@ enum { OPT_SYSTEM = OPT_COMMAND, OPT_STOP, OPT_STATS, MAX_MESSAGES = 10000, CONV
 
 static const char help[] =
     "Usage: lockstep run MODEL [-p QUESTION] [OPTIONS]\n\n"
-    "Chats with a model. Without -p it asks for questions; /clear forgets the conversation, /exit or ^D ends it.\n" CLI_MODEL_HELP
+    "Chats with a model. Without -p it asks for questions; /clear forgets the conversation, /exit or ^D ends it.\n" CLI_MODEL_HELP CLI_IMAGE_HELP
+    "  Pictures belong to the first question and stand before it; in a conversation /image FILE adds one to the next question.\n"
     "\nConversation:\n"
     "  -p, --prompt TEXT   one question, one answer; - reads standard input (the default when that is no terminal)\n"
     "  --system TEXT       instructions for the model\n"
@@ -33,6 +34,9 @@ typedef struct chat {
     ls_model *model;
     ls_session *session;
     json_t *messages;
+    size_t n_placed;         /* pictures that are part of the conversation; the others wait for the next question */
+    char *typed[CLI_MAX_IMAGES]; /* paths given by /image */
+    size_t n_typed;
 } chat;
 
 static ls_code add_message(chat *c, const char *role, const char *text, size_t len, ls_error *e) {
@@ -43,6 +47,19 @@ static ls_code add_message(chat *c, const char *role, const char *text, size_t l
     return LS_OK;
 }
 
+/* The user's question, behind the pictures that wait. */
+static ls_code add_question(chat *c, const char *text, size_t len, ls_error *e) {
+    size_t n = c->common.pictures.n_pictures;
+    LS_TRY(add_message(c, "user", text, len, e));
+    if (c->n_placed == n) return LS_OK;
+    json_t *message = json_array_get(c->messages, json_array_size(c->messages) - 1), *parts = json_array();
+    for (; c->n_placed < n; c->n_placed++) json_array_append_new(parts, json_pack("{s:s}", "type", "image"));
+    json_array_append_new(parts, json_pack("{s:s, s:O}", "type", "text", "text", json_object_get(message, "content")));
+    if (json_object_set_new(message, "content", parts)) LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "no memory for the question");
+    return LS_OK;
+}
+
+/* A conversation begins without pictures, except those of the command line at the first time. */
 static ls_code start_conversation(chat *c, ls_error *e) {
     json_decref(c->messages);
     c->messages = json_array();
@@ -51,11 +68,19 @@ static ls_code start_conversation(chat *c, ls_error *e) {
 
 static int append(const char *bytes, size_t n, void *user) { return ls_str_append(user, bytes, n, NULL) ? -1 : 0; }
 
-static ls_code encode(chat *c, int32_t **ids, size_t *n, ls_error *e) {
+/* The conversation as a prompt: ids, or with pictures a prepared prefill. *n: its tokens. */
+static ls_code encode(chat *c, int32_t **ids, ls_prepared_prefill **prepared, size_t *n, ls_error *e) {
     ls_str text = {0};
+    ls_prepare_options o = c->common.pictures;
     bool failed = json_dump_callback(c->messages, append, &text, JSON_COMPACT);
-    ls_code rc = failed ? ls_error_set(e, LS_RESOURCE_EXHAUSTED, __FILE__, __LINE__, "the conversation is too long")
-                        : ls_model_encode_chat(c->model, text.data, text.len, (int64_t)time(NULL), ids, n, e);
+    ls_code rc = failed ? ls_error_set(e, LS_RESOURCE_EXHAUSTED, __FILE__, __LINE__, "the conversation is too long") : LS_OK;
+    o.text = text.data;
+    o.len = text.len;
+    o.chat = true;
+    o.now = (int64_t)time(NULL);
+    o.pictures = c->common.picture;
+    if (!rc) rc = o.n_pictures ? ls_model_prepare(prepared, c->model, &o, e) : ls_model_encode_chat(c->model, text.data, text.len, o.now, ids, n, e);
+    if (!rc && *prepared) ls_prepared_tokens(*prepared, n);
     ls_str_deinit(&text);
     return rc;
 }
@@ -76,15 +101,17 @@ static void print_stats(const chat *c, ls_timings before, ls_statistics saved, s
 static ls_code reply(chat *c, bool *interrupted, ls_error *e) {
     int32_t *ids = NULL;
     size_t n = 0;
+    ls_prepared_prefill *prepared = NULL;
     ls_text *text = NULL;
     answer a = {0};
     ls_timings before = ls_session_timings(c->session);
     ls_statistics saved = ls_session_statistics(c->session);
     ls_code rc = LS_OK;
-    LS_GOTO(encode(c, &ids, &n, e));
+    LS_GOTO(encode(c, &ids, &prepared, &n, e));
     LS_GOTO(ls_text_create(&text, c->model, c->stops, c->n_stops, e));
     int room = ls_model_context(c->model) - (int)n;
-    ls_request r = {.struct_size = sizeof r, .prompt = ids, .n_prompt = n, .max_new = c->max_new > 0 && c->max_new < room ? c->max_new : room > 0 ? room : 1,
+    ls_request r = {.struct_size = sizeof r, .prompt = ids, .n_prompt = ids ? n : 0, .prepared = prepared,
+                    .max_new = c->max_new > 0 && c->max_new < room ? c->max_new : room > 0 ? room : 1,
                     .sampling = &c->common.sampling};
     LS_GOTO(answer_run(c->session, &r, text, stdout, &a, e));
     putchar('\n');
@@ -96,6 +123,7 @@ static ls_code reply(chat *c, bool *interrupted, ls_error *e) {
 out:
     answer_deinit(&a);
     ls_text_destroy(text);
+    ls_prepared_destroy(prepared);
     ls_buffer_free(ids);
     return rc;
 }
@@ -105,10 +133,23 @@ static int answer_once(chat *c) {
     ls_str text = {0};
     bool interrupted = false;
     ls_code rc = cli_text(c->prompt ? c->prompt : "-", &text, &e);
-    if (!rc) rc = add_message(c, "user", text.data, text.len, &e);
+    if (!rc) rc = add_question(c, text.data, text.len, &e);
     if (!rc) rc = reply(c, &interrupted, &e);
     ls_str_deinit(&text);
     return rc ? cli_fail(&e) : interrupted ? CLI_INTERRUPTED : CLI_OK;
+}
+
+/* A picture for the next question. */
+static ls_code add_typed_picture(chat *c, const char *path, ls_error *e) {
+    ls_prepare_options *o = &c->common.pictures;
+    ls_str copy = {0};
+    if (ls_model_no_vision(c->model)) LS_FAIL(e, LS_UNIMPLEMENTED, "/image is refused: %s; ask with text only", ls_model_no_vision(c->model));
+    if (o->n_pictures == CLI_MAX_IMAGES || c->n_typed == CLI_MAX_IMAGES)
+        LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "more than %d pictures; type /clear or begin anew", CLI_MAX_IMAGES);
+    LS_TRY(ls_str_append(&copy, path, SIZE_MAX, e));
+    c->typed[c->n_typed++] = copy.data;
+    c->common.picture[o->n_pictures++] = (ls_picture){.path = copy.data};
+    return LS_OK;
 }
 
 /* One line of the prompt loop; false ends it. A failed question is taken back, so the conversation can go on. */
@@ -118,14 +159,20 @@ static bool take_line(chat *c, char *line) {
     line[strcspn(line, "\n")] = 0;
     if (!strcmp(line, "/exit")) return false;
     if (!strcmp(line, "/clear")) {
+        c->common.pictures.n_pictures = c->n_placed = 0;
         if (start_conversation(c, &e)) cli_fail(&e);
         return true;
     }
+    if (!strncmp(line, "/image ", 7)) {
+        if (add_typed_picture(c, line + 7, &e)) cli_fail(&e);
+        return true;
+    }
     if (!*line) return true;
-    size_t before = json_array_size(c->messages);
-    ls_code rc = add_message(c, "user", line, strlen(line), &e);
+    size_t before = json_array_size(c->messages), placed = c->n_placed;
+    ls_code rc = add_question(c, line, strlen(line), &e);
     if (!rc) rc = reply(c, &interrupted, &e);
     if (!rc) return true;
+    c->common.pictures.n_pictures = c->n_placed = placed; /* a picture that could not be answered is dropped with its question */
     while (json_array_size(c->messages) > before) json_array_remove(c->messages, json_array_size(c->messages) - 1);
     cli_fail(&e);
     return true;
@@ -174,6 +221,7 @@ static int parse(chat *c, int argc, char **argv) {
 int cli_run(int argc, char **argv) {
     chat c = {.max_new = -1};
     cli_options_init(&c.common, "run");
+    c.common.sees = true;
     c.common.sampling = (ls_sampling){.struct_size = sizeof(ls_sampling), .temperature = 0.8, .top_k = 40, .top_p = 0.95, .min_p = 0.05};
     int done = parse(&c, argc, argv);
     if (done) return done - 1;
@@ -182,11 +230,13 @@ int cli_run(int argc, char **argv) {
     bool loop = !c.prompt && isatty(STDIN_FILENO);
     if (loop && !c.common.prefix_size_given && (!c.common.model.backend || !strcmp(c.common.model.backend, "native")))
         c.common.session.prefix_cache_bytes = CONVERSATION_CACHE;
-    ls_code rc = cli_session(&c.common, &c.session, c.model, &e);
+    ls_code rc = cli_check_pictures(&c.common, c.model, &e);
+    if (!rc) rc = cli_session(&c.common, &c.session, c.model, &e);
     if (!rc) rc = start_conversation(&c, &e);
     answer_catch_interrupt();
     int code = rc ? cli_fail(&e) : loop ? prompt_loop(&c) : answer_once(&c);
     cli_session_save(c.session);
+    for (size_t i = 0; i < c.n_typed; i++) ls_free(c.typed[i]);
     json_decref(c.messages);
     cli_session_end(&c.common, c.session);
     ls_model_destroy(c.model);

@@ -11,7 +11,8 @@
 enum { DEFAULT_PREFIX_CACHE = 256 << 20 };
 
 void cli_options_init(cli_options *o, const char *command) {
-    *o = (cli_options){.command = command, .model = {.struct_size = sizeof(ls_model_options)}, .sampling = {.struct_size = sizeof(ls_sampling)},
+    *o = (cli_options){.command = command, .pictures = {.struct_size = sizeof(ls_prepare_options)},
+                       .model = {.struct_size = sizeof(ls_model_options)}, .sampling = {.struct_size = sizeof(ls_sampling)},
                        .session = {.struct_size = sizeof(ls_session_options)}};
 }
 
@@ -41,11 +42,37 @@ static int take_model(cli_options *o, int opt, const char *value) {
     case OPT_THREADS: return cli_int(o->command, "--threads", value, 1, 1024, &m->threads) ? 1 : -1;
     case OPT_CTX_SIZE: return cli_int(o->command, "--ctx-size", value, 1, LS_MAX_CONTEXT, &m->context) ? 1 : -1;
     case OPT_CHUNK: return cli_int(o->command, "--chunk", value, 1, LS_MAX_CHUNK, &m->chunk) ? 1 : -1;
-    case OPT_IMAGE:
-    case OPT_AUDIO:
-        cli_usage(o->command, "--%s is refused: this model and runtime bundle has no %s input; ask with text only", opt == OPT_IMAGE ? "image" : "audio",
-                  opt == OPT_IMAGE ? "image" : "audio");
-        return -1;
+    case OPT_AUDIO: cli_usage(o->command, "--audio is refused: this model and runtime bundle has no audio input; ask with text only"); return -1;
+    default: return 0;
+    }
+}
+
+static bool take_size(const cli_options *o, const char *option, const char *text, size_t *out);
+
+static int take_picture(cli_options *o, const char *path) {
+    if (!o->sees) cli_usage(o->command, "--image is refused: this command asks with text only");
+    else if (o->pictures.n_pictures == CLI_MAX_IMAGES) cli_usage(o->command, "more than %d --image", CLI_MAX_IMAGES);
+    else {
+        o->picture[o->pictures.n_pictures++] = (ls_picture){.path = path};
+        return 1;
+    }
+    return -1;
+}
+
+static int take_images(cli_options *o, int opt, const char *value) {
+    size_t bytes;
+    int pixels;
+    switch (opt) {
+    case OPT_IMAGE: return take_picture(o, value);
+    case OPT_IMAGE_NO_ROTATE: o->pictures.ignore_orientation = true; return 1;
+    case OPT_IMAGE_MAX_PIXELS:
+        if (!cli_int(o->command, "--image-max-pixels", value, 1, INT32_MAX / 8, &pixels)) return -1;
+        o->pictures.max_pixels = pixels;
+        return 1;
+    case OPT_IMAGE_MAX_BYTES:
+        if (!take_size(o, "--image-max-bytes", value, &bytes)) return -1;
+        o->pictures.max_bytes = bytes && bytes < INT64_MAX ? (int64_t)bytes : 1;
+        return 1;
     default: return 0;
     }
 }
@@ -99,6 +126,7 @@ static int take_session(cli_options *o, int opt, const char *value) {
 
 int cli_options_take(cli_options *o, int opt, const char *value) {
     int taken = take_model(o, opt, value);
+    if (!taken) taken = take_images(o, opt, value);
     if (!taken) taken = take_session(o, opt, value);
     return taken ? taken : take_sampling(o, opt, value);
 }
@@ -229,6 +257,12 @@ void cli_report_execution(json_t *report, const ls_model *m) {
     if (xla) json_object_set(report, "qualified", json_object_get(xla, "qualified"));
     json_object_set(report, "xla", xla);
     json_decref(all);
+}
+
+ls_code cli_check_pictures(const cli_options *o, const ls_model *m, ls_error *e) {
+    const char *why = ls_model_no_vision(m);
+    if (!o->pictures.n_pictures || !why) return LS_OK;
+    LS_FAIL(e, LS_UNIMPLEMENTED, "--image is refused: %s; ask with text only", why);
 }
 
 /* Opens |name| as |o| says. */

@@ -7,7 +7,8 @@
 /* Values of long options without a letter. */
 enum {
     OPT_FIRST = 256,
-    OPT_CONTRACT, OPT_BACKEND, OPT_THREADS, OPT_CTX_SIZE, OPT_CHUNK, OPT_LEVEL, OPT_IMAGE, OPT_AUDIO,
+    OPT_CONTRACT, OPT_BACKEND, OPT_THREADS, OPT_CTX_SIZE, OPT_CHUNK, OPT_LEVEL,
+    OPT_IMAGE, OPT_IMAGE_MAX_PIXELS, OPT_IMAGE_MAX_BYTES, OPT_IMAGE_NO_ROTATE, OPT_AUDIO,
     OPT_ENGINE, OPT_DEVICE, OPT_PLUGIN, OPT_GPU_TARGET, OPT_PRECISION, OPT_QUANT, OPT_BUCKETS, OPT_ALLOW_UNQUALIFIED,
     OPT_TEMP, OPT_TOP_K, OPT_TOP_P, OPT_MIN_P, OPT_SEED, OPT_REPEAT_PENALTY, OPT_FREQUENCY_PENALTY, OPT_PRESENCE_PENALTY, OPT_REPEAT_LAST_N,
     OPT_DRY_MULTIPLIER, OPT_DRY_BASE, OPT_DRY_ALLOWED_LENGTH, OPT_DRY_LAST_N,
@@ -20,6 +21,8 @@ enum {
         {"threads", required_argument, NULL, OPT_THREADS}, {"ctx-size", required_argument, NULL, OPT_CTX_SIZE},                \
         {"chunk", required_argument, NULL, OPT_CHUNK}, {"level", required_argument, NULL, OPT_LEVEL},                          \
         {"image", required_argument, NULL, OPT_IMAGE}, {"audio", required_argument, NULL, OPT_AUDIO},                          \
+        {"image-max-pixels", required_argument, NULL, OPT_IMAGE_MAX_PIXELS},                                                   \
+        {"image-max-bytes", required_argument, NULL, OPT_IMAGE_MAX_BYTES}, {"image-no-rotate", no_argument, NULL, OPT_IMAGE_NO_ROTATE}, \
         {"engine", required_argument, NULL, OPT_ENGINE}, {"device", required_argument, NULL, OPT_DEVICE},                      \
         {"plugin", required_argument, NULL, OPT_PLUGIN}, {"gpu-target", required_argument, NULL, OPT_GPU_TARGET},              \
         {"rocm-target", required_argument, NULL, OPT_GPU_TARGET},                                                              \
@@ -53,6 +56,12 @@ enum {
     "  --prefix-cache DIR  keep keys and values of prompts and answers in this folder, for later ones that begin alike\n"        \
     "  --prefix-cache-size SIZE  most bytes kept, such as 512M; 0: none; default: 256M with --prefix-cache\n"
 
+#define CLI_IMAGE_HELP                                                                                                         \
+    "\nImages (docs/vision.md), for a model that sees:\n"                                                                      \
+    "  --image FILE        a PNG, JPEG or WebP picture; repeatable, in the order of the prompt's places for them\n"            \
+    "  --image-max-pixels N, --image-max-bytes SIZE  refuse larger pictures; default: 89478485 pixels, 64M\n"                  \
+    "  --image-no-rotate   take pictures as stored, not turned as EXIF says\n"
+
 #define CLI_MODEL_HELP                                                                                                         \
     "MODEL is a .gguf file, a Hugging Face folder, a pack file (lockstep pack), or org/name from the cache (lockstep pull).\n"  \
     "\nRunning:\n"                                                                                                             \
@@ -80,9 +89,14 @@ enum {
     "  --repeat-last-n N   last tokens the penalties see; -1: all (default), 0: penalties off\n"                               \
     "  --dry-multiplier X --dry-base X --dry-allowed-length N --dry-penalty-last-n N\n"
 
+enum { CLI_MAX_IMAGES = 64 };
+
 /* The shared part of a command's arguments. */
 typedef struct cli_options {
     const char *command;
+    bool sees;                   /* the command takes pictures */
+    ls_picture picture[CLI_MAX_IMAGES];
+    ls_prepare_options pictures; /* all but the text */
     ls_model_options model;
     ls_sampling sampling;
     ls_session_options session;
@@ -129,6 +143,9 @@ void cli_session_end(cli_options *o, ls_session *s);
 
 /* Saves the session's prefix cache; a failure is said on standard error. */
 void cli_session_save(ls_session *s);
+
+/* LS_OK, or UNIMPLEMENTED when pictures were given for a model that takes none. */
+ls_code cli_check_pictures(const cli_options *o, const ls_model *m, ls_error *e);
 
 /* Opens |name| (a path, or org/name from the cache) with a progress bar. Prints the failure and returns false. */
 bool cli_open(cli_options *o, const char *name, ls_model **out);

@@ -105,11 +105,16 @@ void ls_backend_xla_deinit(ls_backend_xla *x) {
 
 /* ---- Opening ---------------------------------------------------------------------------------------------------------- */
 
-static ls_code qualify(ls_backend_xla *x, const ls_graph *g, const ls_model_options *o, ls_error *e) {
+ls_code ls_backend_xla_qualified(const ls_backend_xla *x, const ls_graph *g, bool *qualified, ls_str *why, ls_error *e) {
     json_t *combination;
     LS_TRY(ls_qualification_combination(&combination, g, &x->engine->identity, &x->options, e));
-    ls_code rc = ls_qualification_find(combination, NULL, &x->qualified, &x->why, e);
+    ls_code rc = ls_qualification_find(combination, NULL, qualified, why, e);
     json_decref(combination);
+    return rc;
+}
+
+static ls_code qualify(ls_backend_xla *x, const ls_graph *g, const ls_model_options *o, ls_error *e) {
+    ls_code rc = ls_backend_xla_qualified(x, g, &x->qualified, &x->why, e);
     if (rc || x->qualified || o->allow_unqualified) return rc;
     LS_FAIL(e, LS_FAILED_PRECONDITION,
             "%s under %s on %s %s is not qualified: %.300s. Run lockstep qualify on this model with the same options, or allow unqualified results "

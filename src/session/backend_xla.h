@@ -29,6 +29,8 @@ ls_code ls_backend_xla_open_engine(ls_backend_xla *x, const ls_graph *g, const l
  * combination that is not qualified, unless |o| allows that. */
 ls_code ls_backend_xla_open(ls_executor **out, ls_backend_xla *x, const ls_graph *g, ls_checkpoint *c, const ls_model_options *o, const ls_executor_options *xo,
                             ls_error *e);
+/* Whether |g| is qualified on the engine of |x|; |why| as ls_qualification_find. */
+ls_code ls_backend_xla_qualified(const ls_backend_xla *x, const ls_graph *g, bool *qualified, ls_str *why, ls_error *e);
 void ls_backend_xla_deinit(ls_backend_xla *x); /* fine on a zeroed struct */
 
 /* Identity, precision, qualification and compiling so far, for reports; NULL without memory. |executor| may be NULL. */

@@ -1,6 +1,7 @@
 /* Opening a model: checkpoint, tokenizer, template, graph and executor, in this order, each step checked. */
 #include "session/bundle.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/sha256.h"
@@ -108,7 +109,9 @@ static ls_code build_graph(ls_model *m, const ls_model_options *o, ls_error *e) 
     m->context = o->context ? o->context : most < LS_DEFAULT_CONTEXT ? (int)most : LS_DEFAULT_CONTEXT;
     LS_TRY(ls_backend_xla_limit(o, &m->context, e));
     LS_TRY(ls_eos_ids(ls_checkpoint_generation_config(m->checkpoint), ls_checkpoint_config(m->checkpoint), m->tokenizer, m->eos, &m->n_eos, e));
-    return ls_graph_fingerprint(m->graph, m->fingerprint, e);
+    LS_TRY(ls_graph_fingerprint(m->graph, m->fingerprint, e));
+    LS_TRY(ls_eyes_open(&m->eyes, &m->vision, &m->vision_error, m->checkpoint, m->tokenizer, m->graph->hidden, e));
+    return ls_model_identify(m, e);
 }
 
 const char *ls_backend_at(size_t i) {
@@ -118,8 +121,14 @@ const char *ls_backend_at(size_t i) {
 
 const char *ls_machine_level(void) { return ls_native_level(); }
 
+/* Rows of one pass: a chunk, a token of every slot, or the tokens of an image, which stay together. */
+static int pass_rows(const ls_model *m) {
+    int rows = m->chunk > m->slots ? m->chunk : m->slots, image = m->eyes.vision ? m->eyes.tokens.count : 0;
+    return rows > image ? rows : image;
+}
+
 static ls_code create_executor(ls_model *m, const ls_model_options *o, ls_error *e) {
-    ls_executor_options x = {.max_seqs = m->slots, .context = m->context, .max_rows = m->chunk > m->slots ? m->chunk : m->slots, .threads = o->threads,
+    ls_executor_options x = {.max_seqs = m->slots, .context = m->context, .max_rows = pass_rows(m), .threads = o->threads,
                              .level = o->level, .progress = o->progress, .progress_user = o->progress_user};
     const char *name = o->backend ? o->backend : "native";
     if (!strcmp(name, "reference")) {
@@ -153,6 +162,9 @@ static ls_code open_parts(ls_model *m, const char *path, const ls_model_options 
     LS_TRY(ls_backend_check_options(o, m->contract, e));
     m->slots = o->slots ? o->slots : 1;
     m->chunk = o->chunk ? o->chunk : LS_DEFAULT_CHUNK;
+    m->threads = o->threads;
+    m->allow_unqualified = o->allow_unqualified;
+    snprintf(m->level, sizeof m->level, "%s", o->level ? o->level : "");
     if (o->parts == LS_LOAD_TOKENIZER && ls_is_folder(path)) {
         ls_code rc = ls_tokenizer_open_folder(&m->tokenizer, path, e);
         if (!rc) compile_template(m);
@@ -190,6 +202,7 @@ ls_code ls_model_open(ls_model **out, const char *path, const ls_model_options *
 
 void ls_model_destroy(ls_model *m) {
     if (!m) return;
+    ls_eyes_deinit(&m->eyes);
     if (m->executor) m->executor->destroy(m->executor);
     ls_backend_xla_deinit(&m->xla);
     ls_graph_destroy(m->graph);
@@ -206,6 +219,7 @@ int ls_model_context(const ls_model *m) { return m->context; }
 int64_t ls_model_vocab(const ls_model *m) { return m->graph ? m->graph->vocab : 0; }
 const char *ls_model_contract(const ls_model *m) { return ls_contract_name(m->contract); }
 const char *ls_model_fingerprint(const ls_model *m) { return m->fingerprint; }
+const char *ls_model_identity(const ls_model *m) { return m->identity; }
 const char *ls_model_unqualified(const ls_model *m) { return m->xla.engine && !m->xla.qualified ? m->xla.why.data : NULL; }
 bool ls_model_has_chat_template(const ls_model *m) { return m->chat != NULL; }
 void ls_buffer_free(void *p) { ls_free(p); }
@@ -272,7 +286,8 @@ ls_code ls_session_create_with(ls_session **out, ls_model *m, const ls_session_o
     ls_code rc = o.prefix_cache_bytes ? prefix_identity(m, o.prefix_cache != NULL, &identity, e) : LS_OK;
     ls_session_config c = {.executor = m->executor, .vocab = m->graph->vocab, .context = m->context, .slots = m->slots, .chunk = m->chunk,
                            .eos = m->eos, .n_eos = m->n_eos, .in_use = &m->session_in_use, .prefix_bytes = o.prefix_cache_bytes,
-                           .prefix_folder = o.prefix_cache, .identity = identity.data, .lookup = o.lookup, .drafter = o.draft ? &drafter : NULL,
+                           .prefix_folder = o.prefix_cache, .hidden = m->eyes.vision ? m->graph->hidden : 0,
+                           .max_rows = pass_rows(m), .identity = identity.data, .lookup = o.lookup, .drafter = o.draft ? &drafter : NULL,
                            .guesses = !o.lookup && !o.draft ? 0 : o.guesses ? o.guesses : LS_DEFAULT_GUESSES};
     if (!rc) rc = ls_session_create_on(out, &c, e);
     ls_str_deinit(&identity);

@@ -5,6 +5,7 @@
 #include "graph/executor.h"
 #include "models/model.h"
 #include "session/backend_xla.h"
+#include "session/eyes.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
 
@@ -24,7 +25,11 @@ struct ls_model {
     ls_error vision_error;
     ls_executor *executor;
     ls_backend_xla xla;         /* backend xla: what the executor runs on */
-    char fingerprint[65];
+    ls_eyes eyes;
+    char level[16];             /* asked of the native backend; "": the best */
+    int threads;
+    bool allow_unqualified;
+    char fingerprint[65], identity[65];
     int32_t eos[LS_MAX_EOS];
     size_t n_eos;
     bool session_in_use;
@@ -39,5 +44,11 @@ ls_code ls_model_need_vision(const ls_model *m, ls_error *e);
 
 /* LS_OK, or FAILED_PRECONDITION saying that the checkpoint has no tokenizer. */
 ls_code ls_model_need_tokenizer(const ls_model *m, ls_error *e);
+
+/* The same, and a chat template that compiles. */
+ls_code ls_model_need_template(const ls_model *m, ls_error *e);
+
+/* Makes m->identity from the graphs and the eyes (identity.c). */
+ls_code ls_model_identify(ls_model *m, ls_error *e);
 
 #endif

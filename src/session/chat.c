@@ -36,16 +36,24 @@ out:
     return rc;
 }
 
-ls_code ls_chat_ids(const ls_tokenizer *tok, const ls_render *r, ls_token_ids *out, ls_error *e) {
+ls_code ls_chat_ranges(const ls_render *r, ls_byte_range **out, size_t *n, ls_error *e) {
     ls_byte_range *parse;
-    size_t n = 0;
-    LS_TRY(ls_calloc(&parse, r->n_spans, sizeof *parse, "template ranges", e));
+    *n = 0;
+    LS_TRY(ls_calloc(out, r->n_spans, sizeof **out, "template ranges", e));
+    parse = *out;
     for (size_t i = 0; i < r->n_spans; i++) {
         const ls_render_span *s = &r->spans[i];
         if (s->from_input || s->begin == s->end) continue;
-        if (n && parse[n - 1].end == s->begin) parse[n - 1].end = s->end;
-        else parse[n++] = (ls_byte_range){s->begin, s->end};
+        if (*n && parse[*n - 1].end == s->begin) parse[*n - 1].end = s->end;
+        else parse[(*n)++] = (ls_byte_range){s->begin, s->end};
     }
+    return LS_OK;
+}
+
+ls_code ls_chat_ids(const ls_tokenizer *tok, const ls_render *r, ls_token_ids *out, ls_error *e) {
+    ls_byte_range *parse;
+    size_t n;
+    LS_TRY(ls_chat_ranges(r, &parse, &n, e));
     ls_code rc = ls_tokenizer_encode_ranges(tok, r->text.data ? r->text.data : "", r->text.len, parse, n, out, e);
     ls_free(parse);
     return rc;

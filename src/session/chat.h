@@ -14,6 +14,9 @@ ls_code ls_chat_render(const ls_chat_template *t, const ls_tokenizer *tok, json_
  * own BOS. */
 ls_code ls_chat_ids(const ls_tokenizer *tok, const ls_render *r, ls_token_ids *out, ls_error *e);
 
+/* The ranges of |r| that may spell control tokens, ascending; free with ls_free. */
+ls_code ls_chat_ranges(const ls_render *r, ls_byte_range **out, size_t *n, ls_error *e);
+
 /* Whether |text| begins with the spelling of the BOS token, so that another one must not be added. */
 bool ls_starts_with_bos(const ls_tokenizer *tok, const char *text, size_t len);
 

@@ -120,6 +120,17 @@ static void describe_text(const ls_model *m, json_t *o) {
     put(o, "chat_template", m->chat ? json_true() : m->chat_error.code ? json_string_nocheck(m->chat_error.text) : json_false());
 }
 
+/* Whether it sees, and with what; or why it does not. */
+static void describe_vision(const ls_model *m, json_t *o) {
+    const ls_eyes *x = &m->eyes;
+    const char *why = ls_model_no_vision(m);
+    put(o, "identity", json_string(m->identity));
+    if (why) put(o, "vision", x->why.code ? json_pack("{s:b, s:s}", "available", 0, "reason", why) : json_null());
+    else
+        put(o, "vision", json_pack("{s:b, s:i, s:i, s:i, s:I}", "available", 1, "image_size", x->vision->image.image_size, "patch_size",
+                                   x->vision->image.patch_size, "tokens_per_image", (int)x->tokens.count, "nodes", (json_int_t)x->vision->graph->n_nodes));
+}
+
 static int append(const char *bytes, size_t n, void *user) { return ls_str_append(user, bytes, n, NULL) ? -1 : 0; }
 
 ls_code ls_model_describe(const ls_model *m, char **json, ls_error *e) {
@@ -130,6 +141,7 @@ ls_code ls_model_describe(const ls_model *m, char **json, ls_error *e) {
     describe_memory(m, kv_columns, o);
     describe_contracts(m, o);
     describe_text(m, o);
+    describe_vision(m, o);
     describe_unused(m->checkpoint, o);
     if (ls_checkpoint_pack(m->checkpoint)) put(o, "pack", describe_pack(ls_checkpoint_pack(m->checkpoint)));
     ls_str text = {0};

@@ -22,12 +22,15 @@ static ls_code packed(json_t **out, json_t *v, ls_error *e) {
 
 ls_code ls_qualification_combination(json_t **out, const ls_graph *g, const ls_engine_identity *engine, const ls_xla_options *xo, ls_error *e) {
     bool real = g->contract == LS_CONTRACT_FLOAT;
+    /* The tower of a family is qualified apart from its text model. */
+    char architecture[160];
+    snprintf(architecture, sizeof architecture, "%.120s%s", g->architecture ? g->architecture : "unknown", g->input_cols ? " vision" : "");
     const char *precision = real ? ls_precision_name(xo->precision) : "by contract", *quant = !real ? "by contract" : xo->packed ? "packed" : "dense";
     ls_str identity = {0};
     ls_code rc = ls_engine_identity_text(engine, &identity, e);
     if (!rc)
         rc = packed(out, json_pack("{s:s, s:s, s:s, s:i, s:s, s:s, s:s}", "program", "lockstep " LS_VERSION_STRING, "architecture",
-                                   g->architecture ? g->architecture : "unknown", "contract", ls_contract_name(g->contract), "contract_version",
+                                   architecture, "contract", ls_contract_name(g->contract), "contract_version",
                                    (int)LS_CONTRACT_VERSION, "precision", precision, "quant", quant, "engine", identity.data), e);
     ls_str_deinit(&identity);
     return rc;

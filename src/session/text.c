@@ -20,7 +20,7 @@ ls_code ls_model_encode(const ls_model *m, const char *text, size_t len, bool ad
     return rc;
 }
 
-static ls_code need_template(const ls_model *m, ls_error *e) {
+ls_code ls_model_need_template(const ls_model *m, ls_error *e) {
     LS_TRY(ls_model_need_tokenizer(m, e));
     if (m->chat) return LS_OK;
     if (m->chat_error.code) LS_FAIL(e, m->chat_error.code, "the model's chat template cannot be used: %.900s", m->chat_error.text);
@@ -28,7 +28,7 @@ static ls_code need_template(const ls_model *m, ls_error *e) {
 }
 
 ls_code ls_model_encode_chat(const ls_model *m, const char *messages, size_t len, int64_t now, int32_t **ids, size_t *n, ls_error *e) {
-    LS_TRY(need_template(m, e));
+    LS_TRY(ls_model_need_template(m, e));
     json_t *list;
     LS_TRY(ls_json_parse(&list, messages, len, "messages", e));
     ls_render r = {0};

@@ -20,6 +20,7 @@ import unittest
 
 LOCKSTEP, FIXTURES = os.path.abspath(sys.argv.pop(1)), os.path.abspath(sys.argv.pop(1))
 LLAMA = os.path.join(FIXTURES, "models", "llama")
+VISION = os.path.join(FIXTURES, "vision", "gemma3_random")
 SMOLLM2 = os.environ.get("LS_SMOLLM2_GGUF")
 COMMANDS = ["run", "generate", "tokenize", "inspect", "arch", "bench", "verify", "oracle", "qualify", "list", "pull", "rm", "pack"]
 
@@ -121,8 +122,26 @@ class CommandTest(unittest.TestCase):
         for line in ("lockstep 0.", "compiler: ", "flags: ", "level: ", "contracts: exact16 version 1, exact24 version 1", "backends:"):
             self.assertIn(line, VERSION)
 
+    def test_pictures(self):
+        one, two = (os.path.join(VISION, name) for name in ("one_0.png", "two_1.png"))
+        with open(os.path.join(VISION, "golden.json"), encoding="utf-8") as f:
+            golden = json.load(f)["cases"][0]["answer"]
+        said = run("run", VISION, "-p", "Describe the picture.", "--image", one, "--temp", "0", "-n", "8")
+        self.assertEqual(said.returncode, 0, said.stderr)
+        self.assertTrue(golden.startswith(said.stdout.rstrip("\n").rstrip("\ufffd")[:10]), said.stdout)
+        report = json.loads(run("generate", VISION, "-p", "a<start_of_image>b<start_of_image>", "--image", one, "--image", two, "-n", "3", "--json").stdout)
+        self.assertEqual(report["prompt_ids"].count(9), 32)
+        self.assertNotEqual(report["identity"], report["fingerprint"])
+        seen = json.loads(run("inspect", VISION, "--json").stdout)["vision"]
+        self.assertEqual((seen["available"], seen["tokens_per_image"]), (True, 16))
+        for args, code, part in ((["generate", "-p", "a<start_of_image>b<start_of_image>", "--image", one], 1, "2 image placeholders"),
+                                 (["generate", "--ids", "1", "--image", one], 2, "needs a text prompt"), (["run", "-p", "x", "--image", "no.png"], 1, "no.png"),
+                                 (["run", "-p", "x", "--image", one, "--image-max-pixels", "9"], 1, "picture 1"),
+                                 (["bench", "--image", one], 2, "asks with text only")):
+            self.check(run(args[0], VISION, *args[1:]), code, part)
+
     def test_refusals(self):
-        self.check(run("run", LLAMA, "--image", "cat.png"), 2, "this model and runtime bundle has no image input")
+        self.check(run("run", LLAMA, "--image", "cat.png"), 1, "--image is refused: the model's configuration declares no vision")
         self.check(run("generate", LLAMA, "--audio", "a.wav"), 2, "no audio input")
         self.check(run("generate", LLAMA, "--ids", "1", "--backend", "magic"), 1, "use native, reference or xla")
         self.check(run("generate", LLAMA, "--ids", "1", "--contract", "exact99"), 1, "use exact16, exact24 or float")

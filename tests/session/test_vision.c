@@ -1,0 +1,354 @@
+/* Models that see, against what transformers computes in f32: prompt ids, projected rows, logits and 64 greedy tokens of every case of
+ * fixtures/vision, on the reference and the native executor; alone, in chunks, in mixed batches of eight, with a prefix cache; and what
+ * is kept, bound into identities and refused. */
+#include "vision_fixture.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "session/prepared.h"
+
+enum { SLOTS = 8, PREFIX = 64 << 20 };
+
+static vision_fixture random_model;
+
+/* ---- Against transformers ------------------------------------------------------------------------------------------------------ */
+
+static double rms(const float *a, const float *b, size_t n) {
+    double d = 0, s = 0;
+    for (size_t i = 0; i < n; i++) {
+        d += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
+        s += (double)b[i] * (double)b[i];
+    }
+    return s > 0 ? sqrt(d / s) : sqrt(d);
+}
+
+/* Projected rows and logits of |c| on the executor of |m|: how far from the goldens they are allowed to be. */
+static void check_numbers(const vision_fixture *f, const vision_case *c, ls_model *m, double rows_bound, double logits_bound) {
+    ls_error e = {0};
+    ls_prepared_prefill *p = vision_prepare(f, c, m);
+    ls_prepared_fault why;
+    const ls_prepared_limits l = {.hidden = m->graph->hidden, .vocab = m->graph->vocab, .context = m->context, .max_rows = 4096};
+    assert_ok(ls_prepared_admit(p, &l, 1, &why, &e));
+    assert_int_equal(p->n, c->n_ids);
+    assert_memory_equal(p->token, c->ids, c->n_ids * sizeof *c->ids);
+    if (c->n_images) {
+        double d = rms(p->embeddings.data, c->projected, c->n_projected);
+        if (!(d <= rows_bound)) fail_msg("%s: projected rows are off by %g relative rms", c->name, d);
+    }
+    size_t v = (size_t)m->graph->vocab, from = c->logits_from, rows = p->n - from;
+    int32_t *slot = calloc(p->n, sizeof *slot), *out = calloc(p->n, sizeof *out);
+    float *logits = calloc(p->n * v, sizeof *logits);
+    for (size_t i = 0; i < rows; i++) out[i] = (int32_t)(from + i);
+    ls_batch b = {.n_rows = (int)p->n, .token = p->token, .slot = slot, .n_out = (int)rows, .out_row = out, .embedding = p->row, .block = p->span};
+    assert_ok(m->executor->forward(m->executor, &b, logits, &e));
+    m->executor->truncate(m->executor, 0, 0);
+    double most = 0;
+    for (size_t i = 0; i < rows * v; i++) most = fmax(most, fabs((double)logits[i] - (double)c->logits[i]));
+    if (!(most <= logits_bound)) fail_msg("%s: logits are off by up to %g", c->name, most);
+    free(slot);
+    free(out);
+    free(logits);
+    ls_prepared_destroy(p);
+}
+
+static void numbers(const char *backend, const char *contract, double rows_bound, double logits_bound) {
+    ls_model *m = vision_model(&random_model, backend, contract, 1, 512);
+    for (int i = 0; i < random_model.n_cases; i++) check_numbers(&random_model, &random_model.cases[i], m, rows_bound, logits_bound);
+    ls_model_destroy(m);
+}
+
+static void near_transformers(void **state) {
+    (void)state;
+    numbers("reference", "float", 1e-4, 0.002);
+    numbers("native", "exact24", 1e-4, 0.002);
+    numbers("native", "exact16", 0.01, 0.1);
+}
+
+/* ---- Tokens, and equal bits ------------------------------------------------------------------------------------------------------ */
+
+static void check_tokens(const vision_case *c, const vision_stream *s) {
+    assert_int_equal(s->finish, LS_FINISH_LENGTH);
+    for (size_t i = 0; i < VISION_NEW; i++)
+        if (s->out[i] != c->greedy[i]) fail_msg("%s: token %zu is %d, transformers chose %d", c->name, i, (int)s->out[i], (int)c->greedy[i]);
+}
+
+/* Every case alone. */
+static void answers(ls_model *m, vision_stream *s, bool as_golden) {
+    ls_error e = {0};
+    ls_session *session;
+    assert_ok(ls_session_create(&session, m, &e));
+    for (int i = 0; i < random_model.n_cases; i++) {
+        s[i] = (vision_stream){.of = &random_model.cases[i], .prepared = vision_prepare(&random_model, &random_model.cases[i], m)};
+        vision_submit(session, &s[i]);
+        vision_run(session, &s[i], 1);
+        if (as_golden) check_tokens(&random_model.cases[i], &s[i]);
+    }
+    ls_session_destroy(session);
+}
+
+static void free_streams(vision_stream *s, int n) {
+    for (int i = 0; i < n; i++) ls_prepared_destroy(s[i].prepared);
+}
+
+static void same(const char *what, const vision_stream *a, const vision_stream *b) {
+    if (memcmp(a->out, b->out, sizeof a->out) || strcmp(a->sha, b->sha)) fail_msg("%s, %s: tokens or logits differ", what, a->of->name);
+}
+
+static void batch(const char *what, ls_model *m, const vision_stream *want, size_t prefix) {
+    enum { N = 12 };
+    ls_error e = {0};
+    ls_session *s;
+    vision_stream got[N];
+    ls_session_options o = {.struct_size = sizeof o, .prefix_cache_bytes = prefix};
+    assert_ok(ls_session_create_with(&s, m, &o, &e));
+    for (int i = 0; i < N; i++) {
+        const vision_case *c = &random_model.cases[i % random_model.n_cases];
+        got[i] = (vision_stream){.of = c, .prepared = vision_prepare(&random_model, c, m)};
+        vision_submit(s, &got[i]);
+        ls_prepared_destroy(got[i].prepared);
+        got[i].prepared = NULL;
+    }
+    vision_run(s, got, N);
+    for (int i = 0; i < N; i++) same(what, &want[i % random_model.n_cases], &got[i]);
+    ls_session_destroy(s);
+}
+
+/* The reference executor's bits on native: whole, in chunks, in batches of eight, with a prefix cache. */
+static void equal_bits(const char *contract) {
+    static const int chunks[] = {1, 7, 512};
+    vision_stream want[VISION_CASES], got[VISION_CASES];
+    ls_model *m = vision_model(&random_model, "reference", contract, 1, 512);
+    answers(m, want, true);
+    free_streams(want, random_model.n_cases);
+    ls_model_destroy(m);
+    for (size_t c = 0; c < sizeof chunks / sizeof *chunks; c++) {
+        m = vision_model(&random_model, "native", contract, 1, chunks[c]);
+        answers(m, got, true);
+        for (int i = 0; i < random_model.n_cases; i++) same("native", &want[i], &got[i]);
+        free_streams(got, random_model.n_cases);
+        ls_model_destroy(m);
+    }
+    m = vision_model(&random_model, "native", contract, SLOTS, 32);
+    batch("a mixed batch of eight", m, want, 0);
+    batch("a mixed batch of eight with a prefix cache", m, want, PREFIX);
+    ls_model_destroy(m);
+}
+
+static void tokens_and_bits(void **state) {
+    (void)state;
+    equal_bits("exact16");
+    equal_bits("exact24");
+}
+
+static void float_tokens(void **state) {
+    (void)state;
+    vision_stream got[VISION_CASES];
+    ls_model *m = vision_model(&random_model, "reference", "float", 1, 512);
+    answers(m, got, true);
+    free_streams(got, random_model.n_cases);
+    ls_model_destroy(m);
+}
+
+/* ---- Pictures that come again, and pictures that are swapped ------------------------------------------------------------------ */
+
+static void seen_once(void **state) {
+    (void)state;
+    ls_error e = {0};
+    ls_model *m = vision_model(&random_model, "native", "exact16", 1, 512);
+    const vision_case *one = &random_model.cases[0], *two = &random_model.cases[1];
+    vision_stream a = {.of = two, .prepared = vision_prepare(&random_model, two, m)}, b = a;
+    assert_int_equal(m->eyes.cache.misses, 2);
+    b.prepared = vision_prepare(&random_model, two, m);
+    assert_int_equal(m->eyes.cache.misses, 2);
+    assert_int_equal(m->eyes.cache.hits, 2);
+    assert_memory_equal(a.prepared->embeddings.data, b.prepared->embeddings.data, a.prepared->embeddings.bytes);
+    ls_prepared_destroy(b.prepared);
+    vision_case swapped = *two;
+    memcpy(swapped.image[0], two->image[1], sizeof swapped.image[0]);
+    memcpy(swapped.image[1], two->image[0], sizeof swapped.image[1]);
+    b.prepared = vision_prepare(&random_model, &swapped, m); /* the same words, the pictures the other way round */
+    assert_int_equal(m->eyes.cache.misses, 2);
+    ls_session *s;
+    ls_session_options o = {.struct_size = sizeof o, .prefix_cache_bytes = PREFIX};
+    assert_ok(ls_session_create_with(&s, m, &o, &e));
+    vision_submit(s, &a);
+    vision_run(s, &a, 1);
+    vision_submit(s, &b);
+    vision_run(s, &b, 1);
+    check_tokens(two, &a);
+    if (!strcmp(a.sha, b.sha)) fail_msg("swapped pictures give the first request's answer");
+    ls_session_destroy(s);
+    ls_prepared_destroy(a.prepared);
+    ls_prepared_destroy(b.prepared);
+    m->eyes.cache.max_bytes = one->n_projected * sizeof(float); /* room for one picture */
+    ls_features_clear(&m->eyes.cache);
+    for (int i = 0; i < 2; i++) ls_prepared_destroy(vision_prepare(&random_model, two, m));
+    assert_int_equal(m->eyes.cache.entries, 1);
+    assert_true(m->eyes.cache.bytes <= m->eyes.cache.max_bytes);
+    ls_model_destroy(m);
+}
+
+/* ---- Placeholders, limits, refusals -------------------------------------------------------------------------------------------- */
+
+static void refused(ls_model *m, const ls_prepare_options *o, ls_code code, const char *part) {
+    ls_error e = {0};
+    ls_prepared_prefill *p;
+    assert_error(ls_model_prepare(&p, m, o, &e), code, part);
+}
+
+static void refusals(void **state) {
+    (void)state;
+    char path[600];
+    ls_error e = {0};
+    const vision_case *one = &random_model.cases[0];
+    ls_model *m = vision_model(&random_model, "native", "exact16", 1, 512);
+    snprintf(path, sizeof path, "%s/%s", random_model.folder, one->image[0]);
+    ls_picture good = {.path = path}, both[2] = {good, good}, bad = {.data = "no picture", .len = 10}, absent = {.path = "/nowhere/at/all.png"};
+    static const char placeholder[] = "<start_of_image>What?", typed[] = "[{\"role\": \"user\", \"content\": \"<start_of_image> typed by a user\"}]";
+    ls_prepare_options o = {.struct_size = sizeof o, .text = placeholder, .len = sizeof placeholder - 1, .add_special = true, .pictures = both, .n_pictures = 2};
+    refused(m, &o, LS_INVALID_ARGUMENT, "1 image placeholders");
+    o.pictures = &bad;
+    o.n_pictures = 1;
+    refused(m, &o, LS_INVALID_ARGUMENT, "picture 1: ");
+    o.pictures = &absent;
+    refused(m, &o, LS_NOT_FOUND, "nowhere");
+    o.pictures = &good;
+    o.max_pixels = 16;
+    refused(m, &o, LS_RESOURCE_EXHAUSTED, "picture 1: ");
+    o.struct_size = 0;
+    refused(m, &o, LS_INVALID_ARGUMENT, "struct_size");
+    /* A bare prompt and one with its placeholder at the beginning are the same; what a user types in a conversation is no image. */
+    o = (ls_prepare_options){.struct_size = sizeof o, .text = placeholder, .len = sizeof placeholder - 1, .add_special = true, .pictures = &good, .n_pictures = 1};
+    ls_prepared_prefill *spelled, *bare, *chat;
+    assert_ok(ls_model_prepare(&spelled, m, &o, &e));
+    o.text = "What?";
+    o.len = 5;
+    assert_ok(ls_model_prepare(&bare, m, &o, &e));
+    assert_int_equal(spelled->n, bare->n);
+    assert_memory_equal(spelled->token, bare->token, bare->n * sizeof *bare->token);
+    o = (ls_prepare_options){.struct_size = sizeof o, .text = typed, .len = sizeof typed - 1, .chat = true};
+    assert_ok(ls_model_prepare(&chat, m, &o, &e));
+    for (size_t i = 0; i < chat->n; i++) assert_int_not_equal(chat->token[i], m->eyes.tokens.boi);
+    size_t n;
+    const ls_modality *k = ls_prepared_modalities(bare, &n);
+    assert_true(n == 1 && k->items == 1 && k->tokens == 16 && !strcmp(k->family, "gemma3"));
+    ls_prepared_destroy(spelled);
+    ls_prepared_destroy(bare);
+    ls_prepared_destroy(chat);
+    ls_model_destroy(m);
+    m = vision_model(&random_model, "native", "exact16", 1, 512); /* a context that the image fills */
+    m->context = 20;
+    o = (ls_prepare_options){.struct_size = sizeof o, .text = "What?", .len = 5, .pictures = &good, .n_pictures = 1};
+    refused(m, &o, LS_RESOURCE_EXHAUSTED, "context");
+    assert_int_equal(m->eyes.cache.misses, 0); /* before the picture is seen */
+    ls_model_destroy(m);
+}
+
+static void text_models_take_no_pictures(void **state) {
+    (void)state;
+    ls_error e = {0};
+    ls_model *m;
+    ls_prepared_prefill *p;
+    ls_model_options o = {.struct_size = sizeof o};
+    assert_ok(ls_model_open(&m, LS_FIXTURES "/models/gemma3", &o, &e));
+    assert_string_equal(ls_model_no_vision(m), "the model's configuration declares no vision");
+    assert_string_equal(ls_model_identity(m), ls_model_fingerprint(m));
+    ls_prepare_options q = {.struct_size = sizeof q, .text = "a", .len = 1};
+    assert_error(ls_model_prepare(&p, m, &q, &e), LS_UNIMPLEMENTED, "image input is refused");
+    ls_session *s;
+    assert_ok(ls_session_create(&s, m, &e));
+    assert_false(ls_session_capabilities(s).multimodal);
+    ls_session_destroy(s);
+    ls_model_destroy(m);
+}
+
+/* ---- Identity -------------------------------------------------------------------------------------------------------------------- */
+
+/* The identity of a copy of the model whose config.json or preprocessor_config.json has |from| replaced by |to|; "" when it no longer sees. */
+static void identity_with(const char *file, const char *from, const char *to, int slots, char out[65]) {
+    ls_error e = {0};
+    char folder[400];
+    ls_model *m;
+    vision_copy(&random_model, file, from, to, folder);
+    ls_model_options o = {.struct_size = sizeof o, .parts = LS_LOAD_GRAPH, .slots = slots};
+    assert_ok(ls_model_open(&m, folder, &o, &e));
+    snprintf(out, 65, "%s", ls_model_no_vision(m) ? "" : ls_model_identity(m));
+    if (ls_model_no_vision(m)) assert_string_equal(ls_model_identity(m), ls_model_fingerprint(m));
+    ls_model_destroy(m);
+    vision_copy_remove(folder);
+}
+
+static void identity_binds(void **state) {
+    (void)state;
+    static const struct {
+        const char *file, *from, *to;
+    } changes[] = {
+        {"config.json", "\"rope_theta\": 10000.0", "\"rope_theta\": 10000.5"},
+        {"config.json", "\"rope_local_base_freq\": 100.0", "\"rope_local_base_freq\": 100.5"},
+        {"config.json", "\"sliding_window\": 12", "\"sliding_window\": 13"},
+        {"config.json", "\"pad_token_id\": 0", "\"pad_token_id\": 3"},
+        {"config.json", "\"layer_norm_eps\": 1e-06", "\"layer_norm_eps\": 1e-05"},
+        {"preprocessor_config.json", "\"resample\": 2", "\"resample\": 3"},
+        {"preprocessor_config.json", "0.00392156862745098", "0.00392156862745"},
+    };
+    char usual[65], again[65], ragged[65], other[65];
+    identity_with("config.json", "", "", 1, usual);
+    identity_with("config.json", "", "", 1, again);
+    identity_with("config.json", "", "", 4, ragged);
+    assert_int_equal(strlen(usual), 64);
+    assert_string_equal(usual, again);
+    assert_string_not_equal(usual, ragged);
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        identity_with(changes[i].file, changes[i].from, changes[i].to, 1, other);
+        if (!strcmp(other, usual) || !*other) fail_msg("%s with %s has the identity %s", changes[i].file, changes[i].to, *other ? "of the original" : "of a text model");
+    }
+}
+
+/* A model that declares vision which this version cannot serve is a text model that says why. */
+static void unqualified_wrappers(void **state) {
+    (void)state;
+    static const struct {
+        const char *file, *from, *to, *part;
+    } changes[] = {
+        {"config.json", "\"model_type\": \"siglip_vision_model\"", "\"model_type\": \"clip_vision_model\"", "clip_vision_model"},
+        {"config.json", "\"mm_tokens_per_image\": 16", "\"mm_tokens_per_image\": 15", "mm_tokens_per_image"},
+        {"config.json", "\"image_token_index\": 9", "\"image_token_index\": 8", "differ"},
+        {"config.json", "\"pad_token_id\": 0", "\"pad_token_id\": 9", "token of their own"},
+        {"preprocessor_config.json", "\"height\": 64", "\"height\": 32", "resizes to"},
+        {"preprocessor_config.json", "Gemma3ImageProcessor", "LlavaImageProcessor", "LlavaImageProcessor"},
+        {"processor_config.json", "\"image_seq_length\": 16", "\"image_seq_length\": 4", "must be equal"},
+    };
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        ls_error e = {0};
+        char folder[400];
+        ls_model *m;
+        vision_copy(&random_model, changes[i].file, changes[i].from, changes[i].to, folder);
+        ls_model_options o = {.struct_size = sizeof o, .parts = LS_LOAD_GRAPH};
+        assert_ok(ls_model_open(&m, folder, &o, &e));
+        const char *why = ls_model_no_vision(m);
+        if (!why || !strstr(why, changes[i].part)) fail_msg("%s: the reason is \"%s\"", changes[i].to, why ? why : "none");
+        ls_model_destroy(m);
+        vision_copy_remove(folder);
+    }
+}
+
+static int open_fixture(void **state) {
+    (void)state;
+    vision_open(&random_model, LS_FIXTURES "/vision/gemma3_random");
+    return 0;
+}
+
+static int close_fixture(void **state) {
+    (void)state;
+    vision_close(&random_model);
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(near_transformers), cmocka_unit_test(tokens_and_bits), cmocka_unit_test(float_tokens),   cmocka_unit_test(seen_once),
+        cmocka_unit_test(refusals),          cmocka_unit_test(identity_binds),  cmocka_unit_test(unqualified_wrappers), cmocka_unit_test(text_models_take_no_pictures),
+    };
+    return cmocka_run_group_tests(tests, open_fixture, close_fixture);
+}

@@ -1,0 +1,164 @@
+/* Vision fixtures: see vision_fixture.h. */
+#include "vision_fixture.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/file.h"
+
+static const char *const model_files[] = {"config.json", "generation_config.json", "model.safetensors", "preprocessor_config.json", "processor_config.json",
+                                          "special_tokens_map.json", "tokenizer.json", "tokenizer_config.json", "chat_template.json"};
+
+static const ls_tensor *tensor(const vision_fixture *f, const vision_case *c, const char *part) {
+    char name[160];
+    snprintf(name, sizeof name, "%s.%s", c->name, part);
+    const ls_tensor *t = ls_checkpoint_find(f->golden, name);
+    if (!t) fail_msg("golden %s is missing", name);
+    return t;
+}
+
+static int append(const char *bytes, size_t n, void *user) { return ls_str_append(user, bytes, n, NULL) ? -1 : 0; }
+
+/* The user's message of a case: texts, and numbers for images. */
+static void write_messages(vision_case *c, const json_t *content) {
+    json_t *parts = json_array(), *all;
+    for (size_t i = 0; i < json_array_size(content); i++) {
+        json_t *x = json_array_get(content, i);
+        json_array_append_new(parts, json_is_string(x) ? json_pack("{s:s, s:O}", "type", "text", "text", x) : json_pack("{s:s}", "type", "image"));
+    }
+    all = json_pack("[{s:s, s:o}]", "role", "user", "content", parts);
+    assert_int_equal(json_dump_callback(all, append, &c->messages, JSON_COMPACT), 0);
+    json_decref(all);
+}
+
+static void read_case(vision_fixture *f, vision_case *c, const json_t *j) {
+    const json_t *images = json_object_get(j, "images");
+    snprintf(c->name, sizeof c->name, "%s", json_string_value(json_object_get(j, "name")));
+    c->n_images = (int)json_array_size(images);
+    assert_true(c->n_images <= VISION_IMAGES);
+    for (int i = 0; i < c->n_images; i++) snprintf(c->image[i], sizeof c->image[i], "%s", json_string_value(json_array_get(images, (size_t)i)));
+    write_messages(c, json_object_get(j, "content"));
+    c->logits_from = (size_t)json_integer_value(json_object_get(j, "logits_from"));
+    const ls_tensor *ids = tensor(f, c, "input_ids");
+    c->ids = ids->data;
+    c->n_ids = (size_t)ids->shape[0];
+    c->logits = tensor(f, c, "logits")->data;
+    c->greedy = tensor(f, c, "greedy_ids")->data;
+    if (!c->n_images) return;
+    const ls_tensor *rows = tensor(f, c, "projected");
+    c->projected = rows->data;
+    c->n_projected = (size_t)(rows->shape[0] * rows->shape[1] * rows->shape[2]);
+}
+
+void vision_open(vision_fixture *f, const char *folder) {
+    ls_error e = {0};
+    char path[500];
+    json_t *golden;
+    *f = (vision_fixture){0};
+    snprintf(f->folder, sizeof f->folder, "%s", folder);
+    snprintf(path, sizeof path, "%s/golden.safetensors", folder);
+    assert_ok(ls_checkpoint_open(&f->golden, path, &e));
+    snprintf(path, sizeof path, "%s/golden.json", folder);
+    assert_ok(ls_json_load(&golden, path, 1 << 24, &e));
+    const json_t *cases = json_object_get(golden, "cases");
+    for (size_t i = 0; i < json_array_size(cases) && f->n_cases < VISION_CASES; i++) read_case(f, &f->cases[f->n_cases++], json_array_get(cases, i));
+    assert_true(f->n_cases > 0);
+    json_decref(golden);
+}
+
+void vision_close(vision_fixture *f) {
+    for (int i = 0; i < f->n_cases; i++) ls_str_deinit(&f->cases[i].messages);
+    ls_checkpoint_close(f->golden);
+}
+
+ls_model *vision_model(const vision_fixture *f, const char *backend, const char *contract, int slots, int chunk) {
+    ls_error e = {0};
+    ls_model *m;
+    size_t longest = 0;
+    for (int i = 0; i < f->n_cases; i++)
+        if (f->cases[i].n_ids > longest) longest = f->cases[i].n_ids;
+    bool native = !strcmp(backend, "native");
+    ls_model_options o = {.struct_size = sizeof o, .backend = backend, .contract = contract, .slots = slots, .chunk = chunk, .threads = native ? 2 : 0,
+                          .context = (int)longest + VISION_NEW, .allow_unqualified = !strcmp(backend, "xla")};
+    assert_ok(ls_model_open(&m, f->folder, &o, &e));
+    if (ls_model_no_vision(m)) fail_msg("%s does not see: %s", f->folder, ls_model_no_vision(m));
+    return m;
+}
+
+ls_prepared_prefill *vision_prepare(const vision_fixture *f, const vision_case *c, ls_model *m) {
+    ls_error e = {0};
+    char path[VISION_IMAGES][500];
+    ls_picture picture[VISION_IMAGES] = {{0}};
+    ls_prepared_prefill *p;
+    for (int i = 0; i < c->n_images; i++) {
+        snprintf(path[i], sizeof path[i], "%s/%s", f->folder, c->image[i]);
+        picture[i].path = path[i];
+    }
+    ls_prepare_options o = {.struct_size = sizeof o, .text = c->messages.data, .len = c->messages.len, .chat = true, .pictures = picture,
+                            .n_pictures = (size_t)c->n_images};
+    assert_ok(ls_model_prepare(&p, m, &o, &e));
+    return p;
+}
+
+void vision_submit(ls_session *s, vision_stream *r) {
+    ls_error e = {0};
+    ls_request q = {.struct_size = sizeof q, .prepared = r->prepared, .max_new = VISION_NEW, .ignore_eos = true, .hash_logits = true};
+    r->n = 0;
+    r->finish = LS_FINISH_NONE;
+    assert_ok(ls_session_submit(s, &q, &r->id, &e));
+}
+
+static void collect(ls_session *s, vision_stream *r, int n) {
+    for (ls_event v; ls_session_next_event(s, &v);)
+        for (int i = 0; i < n; i++) {
+            if (r[i].id != v.id) continue;
+            r[i].finish = v.finish;
+            if (v.finish) memcpy(r[i].sha, v.logits_sha256, sizeof v.logits_sha256);
+            else r[i].out[r[i].n++] = v.token;
+        }
+}
+
+void vision_run(ls_session *s, vision_stream *r, int n) {
+    ls_error e = {0};
+    for (; !ls_session_is_idle(s); collect(s, r, n)) assert_ok(ls_session_step(s, &e));
+}
+
+/* ---- Copies ----------------------------------------------------------------------------------------------------------------------- */
+
+static void copy_file(const char *from_path, const char *to_path, const char *from, const char *to) {
+    ls_error e = {0};
+    ls_map map;
+    assert_ok(ls_map_open(&map, from_path, &e));
+    FILE *fp = fopen(to_path, "wb");
+    assert_non_null(fp);
+    const char *data = (const char *)map.data, *at = from && *from ? memmem(data, map.size, from, strlen(from)) : NULL;
+    if (from && *from && !at) fail_msg("%s has no %s", from_path, from);
+    size_t head = at ? (size_t)(at - data) : map.size, skip = at ? head + strlen(from) : map.size;
+    fwrite(data, 1, head, fp);
+    if (at) fwrite(to, 1, strlen(to), fp);
+    fwrite(data + skip, 1, map.size - skip, fp);
+    assert_int_equal(fclose(fp), 0);
+    ls_map_close(&map);
+}
+
+void vision_copy(const vision_fixture *f, const char *file, const char *from, const char *to, char folder[400]) {
+    char a[600], b[600];
+    snprintf(folder, 400, "/tmp/lockstep-vision-XXXXXX");
+    assert_non_null(mkdtemp(folder));
+    for (size_t i = 0; i < sizeof model_files / sizeof *model_files; i++) {
+        snprintf(a, sizeof a, "%s/%s", f->folder, model_files[i]);
+        snprintf(b, sizeof b, "%s/%s", folder, model_files[i]);
+        if (access(a, R_OK)) continue;
+        bool here = !strcmp(file, model_files[i]);
+        copy_file(a, b, here ? from : NULL, to);
+    }
+}
+
+void vision_copy_remove(const char *folder) {
+    char path[600];
+    for (size_t i = 0; i < sizeof model_files / sizeof *model_files; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, model_files[i]);
+        unlink(path);
+    }
+    rmdir(folder);
+}

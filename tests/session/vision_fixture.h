@@ -1,0 +1,54 @@
+/* A folder of fixtures/vision: its model, and the cases with what transformers computed for them. */
+#ifndef LS_TESTS_SESSION_VISION_FIXTURE_H
+#define LS_TESTS_SESSION_VISION_FIXTURE_H
+
+#include "test.h"
+
+#include "session/bundle.h"
+
+enum { VISION_CASES = 64, VISION_IMAGES = 4, VISION_NEW = 64 };
+
+typedef struct vision_case {
+    char name[64], image[VISION_IMAGES][64];
+    int n_images;
+    ls_str messages;        /* JSON */
+    const int32_t *ids;     /* [n_ids] of the prompt */
+    size_t n_ids, logits_from, n_projected;
+    const float *logits;    /* [n_ids - logits_from, vocab] */
+    const float *projected; /* [n_projected] numbers; NULL without images */
+    const int32_t *greedy;  /* [VISION_NEW] */
+} vision_case;
+
+typedef struct vision_fixture {
+    char folder[400];
+    ls_checkpoint *golden;
+    vision_case cases[VISION_CASES];
+    int n_cases;
+} vision_fixture;
+
+void vision_open(vision_fixture *f, const char *folder);
+void vision_close(vision_fixture *f);
+
+/* The model with a context that holds every case and its answer. */
+ls_model *vision_model(const vision_fixture *f, const char *backend, const char *contract, int slots, int chunk);
+ls_prepared_prefill *vision_prepare(const vision_fixture *f, const vision_case *c, ls_model *m);
+
+/* One request and what came of it. */
+typedef struct vision_stream {
+    const vision_case *of;
+    ls_prepared_prefill *prepared;
+    uint64_t id;
+    int32_t out[VISION_NEW];
+    size_t n;
+    ls_finish finish;
+    char sha[65];
+} vision_stream;
+
+void vision_submit(ls_session *s, vision_stream *r); /* greedy, VISION_NEW tokens past any end */
+void vision_run(ls_session *s, vision_stream *r, int n);
+
+/* A copy of the folder in a new one, with |from| in |file| replaced by |to|; |from| "" changes nothing. */
+void vision_copy(const vision_fixture *f, const char *file, const char *from, const char *to, char folder[400]);
+void vision_copy_remove(const char *folder);
+
+#endif
