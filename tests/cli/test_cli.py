@@ -74,7 +74,7 @@ class CommandTest(unittest.TestCase):
         reports = json.loads(self.check(run("oracle", "--engine", "native", "--only", "attention", "--json"), 0))
         self.assertEqual({r["claim"] for r in reports}, {"exact-contract"})
         self.assertTrue(all(r["passed"] and r["production_qualified"] and r["comparison"]["mode"]["kind"] == "exact-bits" for r in reports))
-        self.assertEqual(len({r["operation"] for r in reports}), 8)
+        self.assertEqual(len({r["operation"] for r in reports}), 10)
         self.assertIn("exact-oracle.rms_norm.exact24\n", self.check(run("oracle", "--engine", "reference", "--list"), 0))
         self.check(run("oracle", "--engine", "native", "--only", "no such probe"), 2, "--list shows them")
         self.check(run("oracle", "--engine", "magic"), 2, "use pjrt, iree, native or reference")
