@@ -38,7 +38,7 @@ def check_versions():
 
 
 def dequantise(tensors, quantization):
-    """MLX affine tensors (name.weight u32, .scales, .biases) as f32 matrices; the others as f32."""
+    """MLX affine tensors (name.weight u32, .scales, .biases) as f32 matrices; the others as f32, the patch convolution with channels first."""
     import mlx.core as mx
 
     out = {}
@@ -47,7 +47,7 @@ def dequantise(tensors, quantization):
         if name.endswith((".scales", ".biases")):
             continue
         if f"{base}.scales" not in tensors:
-            out[name] = value.float()
+            out[name] = value.float().permute(0, 3, 1, 2).contiguous() if name.endswith("patch_embedding.weight") else value.float()
             continue
         packed = mx.array(value.view(torch.int32).numpy().view(np.uint32))
         scales, biases = (mx.array(tensors[f"{base}.{part}"].float().numpy()) for part in ("scales", "biases"))

@@ -1,6 +1,7 @@
 """The little world that the shapes model sees: pictures of coloured shapes, questions about them and their exact answers.
 
-A picture is divided into four places; each is empty or has one shape of one colour. Everything comes from a
+A picture is divided into four places; each is empty or has one shape of one colour. Answers say again what was asked, because
+the small model finds things by the words just before. Everything comes from a
 random.Random, so a seed fixes pictures, questions and answers. Used by train_tiny_gemma3_vlm.py (training and held-out
 pictures), make_vision_goldens.py and check_vision_accuracy.py.
 """
@@ -73,6 +74,11 @@ def listed(things):
     return text[0].upper() + text[1:] + "."
 
 
+def at_place(things, place):
+    found = next((str(t) for t in things if t.place == place), "nothing")
+    return f"The {PLACES[place]}: {found}."
+
+
 def layout(things):
     at = {t.place: str(t) for t in things}
     return " ".join(f"{place.capitalize()}: {at.get(i, 'nothing')}." for i, place in enumerate(PLACES))
@@ -99,9 +105,9 @@ def ask_count(things, rng):
 def ask_count_some(things, rng):
     if rng.random() < 0.5:
         shape = rng.choice(SHAPES)
-        return f"How many {shape}s are there?", NUMBERS[sum(t.shape == shape for t in things)] + "."
+        return f"How many {shape}s are there?", f"The {shape}s: {NUMBERS[sum(t.shape == shape for t in things)].lower()}."
     colour = rng.choice([t.colour for t in things]) if rng.random() < 0.6 else rng.choice(list(COLOURS))
-    return f"How many {colour} shapes are there?", NUMBERS[sum(t.colour == colour for t in things)] + "."
+    return f"How many {colour} shapes are there?", f"The {colour} shapes: {NUMBERS[sum(t.colour == colour for t in things)].lower()}."
 
 
 def ask_colour(things, rng):
@@ -109,7 +115,7 @@ def ask_colour(things, rng):
     if not alone:
         return None
     thing = rng.choice(alone)
-    return f"What colour is the {thing.shape}?", thing.colour.capitalize() + "."
+    return f"What colour is the {thing.shape}?", f"The {thing.shape} is {thing.colour}."
 
 
 def ask_beside(things, rng):
@@ -118,14 +124,14 @@ def ask_beside(things, rng):
         return None
     thing, side = rng.choice(alone), rng.choice(["left", "right"])
     step = -1 if side == "left" else 1
-    found = [t for t in things if t.place == thing.place + step and t.place // 2 == thing.place // 2]
-    return f"What is {side} of the {thing}?", listed(found) if found else "Nothing."
+    other = thing.place + step
+    beside = at_place(things, other) if 0 <= other < 4 and other // 2 == thing.place // 2 else "Nothing."
+    return f"What is {side} of the {thing}?", f"The {thing} is at the {PLACES[thing.place]}. {beside}"
 
 
 def ask_place(things, rng):
     place = rng.randrange(4)
-    found = [t for t in things if t.place == place]
-    return f"What is at the {PLACES[place]}?", listed(found) if found else "Nothing."
+    return f"What is at the {PLACES[place]}?", at_place(things, place)
 
 
 ONE = [("describe", ask_describe, 5), ("layout", ask_layout, 4), ("count", ask_count, 3), ("count some", ask_count_some, 5),
@@ -146,23 +152,23 @@ def one_picture(rng, things=None):
 def ask_which(a, b, rng):
     thing = rng.choice(a + b) if rng.random() < 0.8 else Thing(rng.choice(list(COLOURS)), rng.choice(SHAPES), 0)
     first, second = (str(thing) in [str(t) for t in s] for s in (a, b))
-    answer = "Both." if first and second else "The first." if first else "The second." if second else "Neither."
-    return f"Which picture has a {thing}?", answer
+    where = "both pictures" if first and second else "first picture" if first else "second picture" if second else "no picture"
+    return f"Which picture has a {thing}?", f"A {thing}: {where}."
 
 
 def two_pictures(rng, scenes=None):
     a, b = scenes or (scene(rng), scene(rng))
     kind = rng.choices(["describe one of two", "layout of two", "which of two", "count one of two"], [5, 3, 4, 3])[0]
     second = rng.random() < 0.5
+    name, seen = ("second", b) if second else ("first", a)
     if kind == "describe one of two":
-        text, answer = f"Describe the {'second' if second else 'first'} picture.", listed(b if second else a)
+        text, answer = f"Describe the {name} picture.", f"The {name} picture: {listed(seen).replace('A ', 'a ', 1)}"
     elif kind == "layout of two":
         text, answer = "Where are the shapes in both pictures?", f"First picture. {layout(a)} Second picture. {layout(b)}"
     elif kind == "which of two":
         text, answer = ask_which(a, b, rng)
     else:
-        text = f"How many shapes are in the {'second' if second else 'first'} picture?"
-        answer = NUMBERS[len(b if second else a)] + "."
+        text, answer = f"How many shapes are in the {name} picture?", f"The {name} picture: {NUMBERS[len(seen)].lower()}."
     content = [0, 1, text] if rng.random() < 0.7 else ["First picture:", 0, "Second picture:", 1, text]
     return Question(kind, content, answer, [a, b])
 
