@@ -189,12 +189,12 @@ static void combine(const ls_attn *a, float *y, const void *parts, int64_t n, si
         if (p->m > m) m = p->m;
         if (p->mv > mv) mv = p->mv;
     }
-    memset(sum, 0, (size_t)a->dp * sizeof *sum);
+    memset(sum, 0, (size_t)a->d * sizeof *sum);
     for (int64_t i = 0; i < n; i++) {
         const ls_attn_part *p = (const ls_attn_part *)(const void *)((const uint8_t *)parts + (size_t)i * stride);
         if (!p->any) continue;
         den += shift_down(p->den * 65536, m - p->m);
-        add_shifted(sum, (const int64_t *)(const void *)(p + 1), a->dp, a->g >= 0 ? 1 << a->g : 1, mv - p->mv + (a->g >= 0 ? 0 : -a->g));
+        add_shifted(sum, (const int64_t *)(const void *)(p + 1), a->d, a->g >= 0 ? 1 << a->g : 1, mv - p->mv + (a->g >= 0 ? 0 : -a->g));
     }
     memset(y, 0, (size_t)a->d * sizeof *y);
     if (!den) return;

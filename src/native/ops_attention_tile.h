@@ -9,6 +9,7 @@ static void NAME(scores16_)(const ls_attn *a, const ls_attn_tile *t, int q0, con
     const int16_t *keys = (const int16_t *)(const void *)head;
     const uint8_t *exponent = head + ls_kv_layout_of(a).key_exp;
     const int32_t *q = t->q + q0 * a->dp;
+    int pairs = (a->d + 1) / 2; /* what pads a head to dp columns is zero */
     for (int j = 0; j < LS_KV_BLOCK; j += 2 * W) {
         vi high[NQ][2], low[NQ][2];
         for (int i = 0; i < NQ; i++) high[i][0] = high[i][1] = low[i][0] = low[i][1] = vi_set(0);
@@ -23,7 +24,7 @@ static void NAME(scores16_)(const ls_attn *a, const ls_attn_tile *t, int q0, con
                 low[i][0] = vi_dot16(low[i][0], k0, l);
                 low[i][1] = vi_dot16(low[i][1], k1, l);
             }
-        } while (++p < a->dp / 2);
+        } while (++p < pairs);
         for (int i = 0; i < NQ; i++)
             for (int n = 0; n < 2; n++) {
                 vi_store(s->z[q0 + i] + key + j + n * W,
@@ -51,10 +52,32 @@ static void NAME(scores24_)(const ls_attn *a, const ls_attn_tile *t, int q0, con
     }
 }
 
-/* o of each query, behind its part record, over the blocks of |all|, at least one. */
+/* W columns of o from column |d| on: the end of a head whose columns do not fill two vectors. */
+static void NAME(last_values16_)(const ls_attn *a, int q0, const uint8_t *const *block, span all, ls_attn_space *s, uint8_t *part, int d) {
+    size_t bytes = ls_attn_part_bytes(a), values = ls_kv_layout_of(a).values;
+    vi high[NQ], low[NQ];
+    for (int i = 0; i < NQ; i++) high[i] = low[i] = vi_set(0);
+    int key = all.begin;
+    do {
+        vi v = vi_load((const int16_t *)(const void *)(block[key / LS_KV_BLOCK] + values) + key % LS_KV_BLOCK * a->dp + 2 * d);
+        for (int i = 0; i < NQ; i++) {
+            high[i] = vi_dot16(high[i], v, vi_set(pair_at(s->half[q0 + i][0] + key)));
+            low[i] = vi_dot16(low[i], v, vi_set(pair_at(s->half[q0 + i][1] + key)));
+        }
+    } while ((key += 2) < all.end);
+    for (int i = 0; i < NQ; i++)
+        vq_store((int64_t *)(void *)(part + (size_t)(q0 + i) * bytes + sizeof(ls_attn_part)) + d,
+                 vq_add(vi_mul_wide(high[i], vi_set(256)), vi_mul_wide(low[i], vi_set(1))));
+}
+
+/* o of each query, behind its part record, over the blocks of |all|, at least one. Columns past the head's are not written. */
 static void NAME(values16_)(const ls_attn *a, int q0, const uint8_t *const *block, span all, ls_attn_space *s, uint8_t *part) {
     size_t bytes = ls_attn_part_bytes(a), values = ls_kv_layout_of(a).values;
-    for (int d = 0; d < a->dp; d += 2 * W) {
+    for (int d = 0; d < a->d; d += 2 * W) {
+        if (d + W >= a->d) {
+            NAME(last_values16_)(a, q0, block, all, s, part, d);
+            break;
+        }
         vi high[NQ][2], low[NQ][2];
         for (int i = 0; i < NQ; i++) high[i][0] = high[i][1] = low[i][0] = low[i][1] = vi_set(0);
         int key = all.begin;
@@ -78,7 +101,7 @@ static void NAME(values16_)(const ls_attn *a, int q0, const uint8_t *const *bloc
 
 static void NAME(values24_)(const ls_attn *a, int q0, const uint8_t *const *block, span all, ls_attn_space *s, uint8_t *part) {
     size_t bytes = ls_attn_part_bytes(a), values = ls_kv_layout_of(a).values;
-    for (int d = 0; d < a->dp; d += W) {
+    for (int d = 0; d < a->d; d += W) {
         vq sum[NQ];
         for (int i = 0; i < NQ; i++) sum[i] = vq_zero();
         int key = all.begin;

@@ -316,7 +316,7 @@ static void attention_of(const ls_ops *ops, ls_contract contract, attention_case
 }
 
 static void attention(const ls_ops *ops) {
-    const int dims[] = {1, 2, 3, 8, 31, 32, 33, 64, 80, 96, 128, 256, 257, 512};
+    const int dims[] = {1, 2, 3, 8, 31, 32, 33, 64, 72, 80, 96, 128, 256, 257, 512};
     const int64_t keys[] = {1, 2, 17, 63, 64, 65, 200, 255, 256, 257, 300, 513, 800};
     for (int wide = 0; wide < 2; wide++)
         for (size_t d = 0; d < sizeof dims / sizeof *dims; d++)
