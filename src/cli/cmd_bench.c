@@ -2,8 +2,9 @@
 #include <string.h>
 
 #include "cli/bench_steps.h"
+#include "cli/bench_vision.h"
 
-enum { OPT_BATCH = OPT_COMMAND, OPT_JSON, OPT_STEPS, MAX_REPEATS = 1000 };
+enum { OPT_BATCH = OPT_COMMAND, OPT_JSON, OPT_STEPS, OPT_VISION, MAX_REPEATS = 1000 };
 
 static const char help[] =
     "Usage: lockstep bench MODEL [OPTIONS]\n\n"
@@ -16,6 +17,7 @@ static const char help[] =
     "  --json              as one JSON object\n"
     "  --steps             measures what lines of standard input ask for, answers in JSON lines: \"prefill N\",\n"
     "                      \"open SEQUENCES N\", then \"decode STEPS\", \"close\"\n"
+    "  --vision            in place of tokens: one image through the tower and the projector of a model that sees\n"
     "  --help              this text\n"
     "\nLess work (docs/caching.md; changes no result):\n" CLI_GUESS_HELP "\n"
     "Example: lockstep bench ./model.gguf -p 512 -n 128 -r 5\n";
@@ -24,7 +26,7 @@ typedef struct bench {
     cli_options common;
     const char *model_name;
     int prompt, tokens, repeats, batch;
-    bool json, steps;
+    bool json, steps, vision;
     ls_statistics saved;
 } bench;
 
@@ -117,7 +119,7 @@ static int report(const bench *b, const ls_model *m, speed prefill, speed decode
 static int parse(bench *b, int argc, char **argv) {
     static const struct option options[] = {CLI_MODEL_OPTIONS, CLI_GUESS_OPTIONS,
                                             {"batch", required_argument, NULL, OPT_BATCH}, {"json", no_argument, NULL, OPT_JSON},
-                                            {"steps", no_argument, NULL, OPT_STEPS},
+                                            {"steps", no_argument, NULL, OPT_STEPS}, {"vision", no_argument, NULL, OPT_VISION},
                                             {"help", no_argument, NULL, 'h'}, {0}};
     for (int opt; (opt = getopt_long(argc, argv, "p:n:r:h", options, NULL)) != -1;) {
         int taken = cli_options_take(&b->common, opt, optarg);
@@ -127,6 +129,7 @@ static int parse(bench *b, int argc, char **argv) {
         if (opt == 'h') b->common.help = true;
         else if (opt == OPT_JSON) b->json = true;
         else if (opt == OPT_STEPS) b->steps = true;
+        else if (opt == OPT_VISION) b->vision = true;
         else if (opt == 'p') ok = cli_int("bench", "-p", optarg, 1, LS_MAX_CONTEXT - 1, &b->prompt);
         else if (opt == 'n') ok = cli_int("bench", "-n", optarg, 1, LS_MAX_CONTEXT - 2, &b->tokens);
         else if (opt == 'r') ok = cli_int("bench", "-r", optarg, 1, MAX_REPEATS, &b->repeats);
@@ -146,12 +149,18 @@ int cli_bench(int argc, char **argv) {
     int done = parse(&b, argc, argv);
     if (done) return done - 1;
     ls_model_options *o = &b.common.model;
-    if (!o->context) o->context = b.prompt + 1 > b.tokens + 2 ? b.prompt + 1 : b.tokens + 2;
+    if (!o->context && !b.vision) o->context = b.prompt + 1 > b.tokens + 2 ? b.prompt + 1 : b.tokens + 2;
     o->slots = b.batch;
+    if (b.vision) o->parts = LS_LOAD_GRAPH;
     ls_model *m;
     ls_error e = {0};
     speed prefill = {0}, decode = {0};
     if (!cli_open(&b.common, b.model_name, &m)) return CLI_FAILED;
+    if (b.vision) {
+        int failed = cli_bench_vision(&b.common, b.model_name, m, b.repeats, b.json);
+        ls_model_destroy(m);
+        return failed;
+    }
     if (b.steps) {
         int failed = cli_bench_steps(m, b.batch, o->context, &e) ? cli_fail(&e) : CLI_OK;
         ls_model_destroy(m);

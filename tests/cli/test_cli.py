@@ -281,6 +281,14 @@ class CommandTest(unittest.TestCase):
         self.assertGreater(d["decode_tokens_per_second_best"], 0)
         self.check(run("bench", LLAMA, "--backend", "reference", "-p", "4", "-n", "2", "-r", "1"), 0, "tokens/s")
 
+    def test_bench_vision(self):
+        tower = os.path.join(os.path.dirname(os.path.dirname(LLAMA)), "vision", "tower")
+        d = json.loads(self.check(run("bench", tower, "--vision", "--json", "-r", "2", "--threads", "1"), 0))
+        self.assertEqual((d["image_size"], d["patches"], d["rows"], d["threads"]), (72, 324, 9, 1))
+        self.assertTrue(0 < d["vision_seconds_best"] <= d["vision_seconds_mean"])
+        self.check(run("bench", tower, "--vision", "-r", "1", "--contract", "exact24"), 0, "324 patches to 9 rows")
+        self.check(run("bench", LLAMA, "--vision"), 1, "the model does not see")
+
     def test_bench_steps(self):
         steps = ["bench", LLAMA, "--steps", "--batch", "3", "--ctx-size", "32"]
         lines = "prefill 8\nopen 3 4\ndecode 5\ndecode 2\nclose\nprefill 9\n"
