@@ -153,7 +153,7 @@ static const ls_exact_probe probes[] = {
     PLAIN("mul", "mul", 96, add_mul, 0), PLAIN("mul.rows", "mul", 96, add_mul, 1), PLAIN("add", "add", 96, add_add, 0),
     PLAIN("scale", "scale", 64, add_scale, 0), PLAIN("clamp", "clamp", 64, add_clamp, 0), PLAIN("softcap", "softcap", 64, add_softcap, 0),
     PLAIN("slice", "slice", 64, add_slice, 0),
-    {.key = "attention.bidirectional", .op = "attention", .cols = QKV, .grid = 18, .add = add_attention, .arg = 3},
+    {.key = "attention.bidirectional", .op = "attention", .cols = QKV, .grid = 34, .add = add_attention, .arg = 3},
     {.key = "input", .op = "input", .cols = 64, .grid = 6, .add = add_nothing},
     {.key = "add_position", .op = "add_position", .cols = 64, .grid = 6, .add = add_position},
     {.key = "add_position.bf16", .op = "add_position", .cols = 64, .grid = 6, .format = LS_BF16, .add = add_position},

@@ -383,6 +383,37 @@ static void towers_are_built_or_refused_by_name(void **state) {
     ls_checkpoint_close(c);
 }
 
+/* Tensors of the tower's goldens, seen as matrices that lie otherwise. */
+static void layouts_move_numbers(void **state) {
+    (void)state;
+    enum { SIDE = 72, COLS = 3 * SIDE * SIDE, WIDE = 144, ROWS = 648 };
+    ls_error e = {0};
+    ls_checkpoint *c;
+    ls_graph *g;
+    const ls_param *p;
+    static float row[COLS];
+    assert_ok(ls_checkpoint_open(&c, LS_FIXTURES "/vision/tower/golden.safetensors", &e));
+    assert_ok(ls_graph_create(&g, LS_CONTRACT_EXACT16, &e));
+    const char *pixels = "pixel_values", *tower = "vision_tower.vision_model.post_layernorm";
+    const float *x = ls_checkpoint_find(c, pixels)->data, *y = ls_checkpoint_find(c, tower)->data;
+    assert_ok(ls_graph_param_layout(g, &p, c, 2, COLS, LS_LAYOUT_FLAT, 0, &e, "%s", pixels));
+    ls_tensor_row_f32(p->tensor, 1, row);
+    assert_memory_equal(row, x + COLS, sizeof row);
+    /* [2, y 3, x 72, channel 72]: columns become (channel, y, x) */
+    assert_ok(ls_graph_param_layout(g, &p, c, 2, COLS, LS_LAYOUT_CHANNELS_LAST, SIDE, &e, "%s", pixels));
+    ls_tensor_row_f32(p->tensor, 1, row);
+    for (int channel = 0; channel < SIDE; channel++)
+        for (int at = 0; at < 3 * SIDE; at++) assert_true(row[channel * 3 * SIDE + at] == x[COLS + at * SIDE + channel]);
+    assert_ok(ls_graph_param_layout(g, &p, c, WIDE, ROWS, LS_LAYOUT_TRANSPOSED, 0, &e, "%s", tower));
+    ls_tensor_row_f32(p->tensor, 5, row);
+    for (int k = 0; k < ROWS; k++) assert_true(row[k] == y[k * WIDE + 5]);
+    assert_error(ls_graph_param_layout(g, &p, c, WIDE, ROWS, LS_LAYOUT_FLAT, 0, &e, "%s", tower), LS_INVALID_ARGUMENT, "has shape [648, 144]");
+    assert_error(ls_graph_param_layout(g, &p, c, 2, COLS, LS_LAYOUT_CHANNELS_LAST, 3, &e, "%s", pixels), LS_INVALID_ARGUMENT, "has shape [2, 3, 72, 72]");
+    assert_error(ls_graph_param_layout(g, &p, c, 18, 32, LS_LAYOUT_FLAT, 0, &e, "nothing"), LS_NOT_FOUND, "\"nothing\"");
+    ls_graph_destroy(g);
+    ls_checkpoint_close(c);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(fingerprints_are_as_committed),
                                        cmocka_unit_test(every_tensor_is_consumed),
@@ -392,6 +423,7 @@ int main(void) {
                                        cmocka_unit_test(dynamic_scaling_has_an_end),
                                        cmocka_unit_test(architectures_and_quantisations_are_refused_by_name),
                                        cmocka_unit_test(nonsense_gives_errors),
-                                       cmocka_unit_test(towers_are_built_or_refused_by_name)};
+                                       cmocka_unit_test(towers_are_built_or_refused_by_name),
+                                       cmocka_unit_test(layouts_move_numbers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
