@@ -147,7 +147,7 @@ static ls_code describe_executor(const ls_side *s, const ls_executor *x, const c
     size_t weights = 0, kv = 0, work = 0;
     x->memory(x, &weights, &kv, &work);
     LS_TRY(ls_str_printf(detail, e, "contract version %d", (int)LS_CONTRACT_VERSION));
-    if (s->spec->kind == LS_SIDE_XLA) return ls_side_identify_engine(s, detail, e);
+    if (s->spec->kind == LS_SIDE_XLA) return ls_side_identify_engine(s, x, detail, e);
     LS_TRY(ls_str_printf(detail, e, ", lockstep %s", LS_VERSION_STRING));
     if (compiler) LS_TRY(ls_str_printf(detail, e, ", compiler %s", compiler));
     if (s->spec->f64) LS_TRY(ls_str_append(detail, ", evaluated in f64", SIZE_MAX, e));

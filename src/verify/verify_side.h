@@ -45,7 +45,7 @@ ls_code ls_side_executor(const ls_side *s, ls_executor **x, const ls_executor_op
 /* verify_xla.c: the engine of an XLA side, its executor, and its identity appended to |detail|. */
 ls_code ls_side_open_engine(ls_side *s, ls_error *e);
 ls_code ls_side_xla_executor(const ls_side *s, ls_executor **x, const ls_graph *g, const ls_executor_options *o, ls_error *e);
-ls_code ls_side_identify_engine(const ls_side *s, ls_str *detail, ls_error *e);
+ls_code ls_side_identify_engine(const ls_side *s, const ls_executor *x, ls_str *detail, ls_error *e);
 
 ls_code ls_side_identify(const ls_side *s, const ls_executor *x, const char *compiler, ls_verify_identity *id, ls_error *e);
 

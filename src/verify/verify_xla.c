@@ -31,8 +31,8 @@ ls_code ls_side_xla_executor(const ls_side *s, ls_executor **x, const ls_graph *
     return ls_xla_create(x, g, s->model->checkpoint, s->engine, &xo, o, e);
 }
 
-ls_code ls_side_identify_engine(const ls_side *s, ls_str *detail, ls_error *e) {
-    LS_TRY(ls_str_printf(detail, e, ", %s modules, ", is_fused(s) ? "fused" : "single-node"));
+ls_code ls_side_identify_engine(const ls_side *s, const ls_executor *x, ls_str *detail, ls_error *e) {
+    LS_TRY(ls_str_printf(detail, e, ", %s modules, ", ls_xla_runs_nodes(x) ? "single-node" : "fused"));
     if (s->contract == LS_CONTRACT_FLOAT)
         LS_TRY(ls_str_printf(detail, e, "precision %s, %s weights, ", s->spec->precision[0] ? s->spec->precision : "f32",
                              s->spec->packed ? "packed" : "dense"));

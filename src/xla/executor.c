@@ -499,4 +499,9 @@ ls_code ls_xla_create(ls_executor **out, const ls_graph *g, ls_checkpoint *c, ls
     return LS_OK;
 }
 
+bool ls_xla_runs_nodes(const ls_executor *base) {
+    const ls_xla *x = (const ls_xla *)(const void *)base;
+    return x->alone || ls_xla_splits_images(x);
+}
+
 ls_xla_stats ls_xla_executor_stats(const ls_executor *base) { return ((const ls_xla *)(const void *)base)->stats; }

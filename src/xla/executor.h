@@ -34,4 +34,7 @@ ls_code ls_xla_create(ls_executor **out, const ls_graph *g, ls_checkpoint *c, ls
 
 ls_xla_stats ls_xla_executor_stats(const ls_executor *x);
 
+/* Every node is a module of its own: for an observer that writes, and for towers whose integers do not fit at once. */
+bool ls_xla_runs_nodes(const ls_executor *x);
+
 #endif

@@ -193,10 +193,12 @@ static ls_code run_nodes(const images *p, float *out, ls_error *e) {
 
 /* ---- A pass ------------------------------------------------------------------------------------------------------------------ */
 
+bool ls_xla_splits_images(const ls_xla *x) { return x->g->contract != LS_CONTRACT_FLOAT && x->g->image_rows > FUSED_ROWS; }
+
 ls_code ls_xla_forward_images(ls_xla *x, const ls_batch *b, float *out, ls_error *e) {
     const ls_graph *g = x->g;
     images p = {.x = x, .b = b, .n = b->n_rows / (int)g->image_rows};
-    bool nodes = x->alone || (g->contract != LS_CONTRACT_FLOAT && g->image_rows > FUSED_ROWS);
+    bool nodes = x->alone || ls_xla_splits_images(x);
     ls_code rc;
     for (int i = 0; i < p.n; i++) {
         int slot = b->slot[(size_t)i * (size_t)g->image_rows];

@@ -90,6 +90,7 @@ ls_code ls_xla_forward_nodes(ls_xla *x, const ls_batch *b, float *logits, ls_err
 
 /* One pass over images, for a graph that pools (executor_images.c). */
 ls_code ls_xla_forward_images(ls_xla *x, const ls_batch *b, float *out, ls_error *e);
+bool ls_xla_splits_images(const ls_xla *x); /* node by node, since one module would need too much memory */
 
 /* Rows of a module that holds |n|, or the most that some do, no more than |room|. */
 int ls_xla_row_bucket(int n, int room);
