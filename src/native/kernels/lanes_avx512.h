@@ -8,8 +8,8 @@
 #include "contract/exact.h"
 #include "native/kernels/kernel.h"
 
-/* Register blocking of the product: 2 tiles by 8 rows use 16 of the 32 registers as accumulators. */
-enum { V_TILES = 2, V_ROWS = 8, V_ROWS_WIDE = 4 };
+/* Register blocking of the product: 2 tiles by 4 rows have 8 sums of a group and 16 registers of sums of the row. */
+enum { V_TILES = 2, V_ROWS = 4, V_ROWS_WIDE = 4 };
 
 #define V_DIRECT 16
 #define V_BODY LS_INLINE

@@ -301,6 +301,9 @@ V_BODY void dot_group(const uint8_t *pairs, int count, const int16_t *x, int64_t
 V_BODY void several_rows_block(const ls_packed *w, int64_t begin, int64_t end, const table *t, const ls_acts *x, int64_t row, sums *z, int n, int wp, int xp) {
     const int size = size_of(w), group = 16 << size;
     const int64_t plane = x->blocks * LS_EXACT_BLOCK, stride = plane * xp, groups = (end - begin) * LS_SPAN >> (4 + size);
+    sums own[V_ROWS][V_TILES]; /* in registers over the whole chunk where the level has them */
+    V_UNROLL for (int r = 0; r < n; r++)
+        V_UNROLL for (int c = 0; c < V_TILES; c++) own[r][c] = z[r * V_TILES + c];
     for (int64_t i = 0; i < groups; i++) {
         int64_t g = (begin * LS_SPAN >> (4 + size)) + i;
         const int32_t *drop = x->drop + row * x->blocks + (g >> (2 - size)), *half = x->half + row * x->blocks + (g >> (2 - size));
@@ -313,12 +316,14 @@ V_BODY void several_rows_block(const ls_packed *w, int64_t begin, int64_t end, c
         }
         V_UNROLL for (int r = 0; r < n; r++) {
             for (int c = 0; c < V_TILES; c++) {
-                sums *at = &z[r * V_TILES + c];
+                sums *at = &own[r][c];
                 add_scaled(at, aligned(acc[r][c], wp, xp, w->form.c, half[r * x->blocks], drop[r * x->blocks]), s[c], xp);
                 if (w->form.has_min) add_mean(at, ls_acts_mean(x, size, row + r)[g], m[c], xp);
             }
         }
     }
+    V_UNROLL for (int r = 0; r < n; r++)
+        V_UNROLL for (int c = 0; c < V_TILES; c++) z[r * V_TILES + c] = own[r][c];
 }
 
 /* All |n| rows, in blocks of the largest size whose sums fit the registers. */
