@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
-# lockstep beside llama.cpp on the same files and threads: decode and 512-token prefill. Usage: compare_llama.sh MODEL.gguf ...
+# lockstep beside other engines on the same files and threads (compare.py says what and how). Usage: compare.sh [OPTIONS] [shapes] MODEL ...
+# The word "shapes" adds random weights in the shape of Llama-3.2-1B as Q4_0, Q8_0 and F16, made in .cache/shapes (4.4 GB; numpy, gguf).
+# OpenVINO GenAI takes part when OPENVINO_PYTHON names a Python that has it and --peers says so.
 # The first run builds llama-cpp-python in .cache/llama-cpp (some minutes, a C++ compiler). Its build gets the instruction sets
 # that the system reports: one that asks the processor itself can use some that a virtual machine then refuses.
 set -eu
@@ -15,7 +17,7 @@ if [ "$(uname -m)" = x86_64 ]; then
 else
     options=-DGGML_NATIVE=ON
 fi
-if [ ! -e "$place/built-$version" ]; then
+if [ -z "${LLAMA_PYTHON:-}" ] && [ ! -e "$place/built-$version" ]; then
     echo "Building llama-cpp-python $version ($options) ..."
     rm -rf "$place"
     mkdir -p "$place"
@@ -23,6 +25,13 @@ if [ ! -e "$place/built-$version" ]; then
         --no-binary llama-cpp-python "llama-cpp-python==$version" >"$place.log" 2>&1 || { tail -20 "$place.log"; exit 1; }
     touch "$place/built-$version"
 fi
-for model in "$@"; do
-    for threads in $(printf '1\n%s\n' "$(nproc)" | sort -nu); do PYTHONPATH=$place python3 bench/compare_llama.py "$lockstep" "$model" --threads "$threads" --rounds 5; done
+arguments=()
+for word in "$@"; do
+    if [ "$word" = shapes ]; then
+        python3 bench/make_shape.py .cache/shapes q4_0 q8_0 f16
+        arguments+=(.cache/shapes/llama1b-{q4_0,q8_0,f16}.gguf)
+    else
+        arguments+=("$word")
+    fi
 done
+LLAMA_PYTHON=${LLAMA_PYTHON:-python3} LLAMA_PYTHONPATH=$place python3 bench/compare.py --lockstep "$lockstep" "${arguments[@]}"

@@ -1,0 +1,267 @@
+#!/usr/bin/env python3
+"""lockstep beside llama.cpp and OpenVINO GenAI: same files, same threads, runs that take turns.
+
+usage: compare.py [--lockstep PROGRAM] [--peers llama.cpp,openvino] [--threads N] [--rounds N] [--contract exact16,exact24]
+                  [--deep POSITIONS] [--greedy] [--out FOLDER] MODEL ...
+needs: a C compiler; for llama.cpp the Python in $LLAMA_PYTHON with llama-cpp-python 0.3.36 (in $LLAMA_PYTHONPATH), for openvino the one
+in $OPENVINO_PYTHON with openvino-genai 2026.4. An engine that is not there, or refuses a file, is named in the report. bench/compare.sh builds the first one.
+
+All engines stay loaded and answer `lockstep bench --steps` lines (bench/peers). Every round asks each for one decode, one batch of
+eight sequences and one prompt of 512 tokens, in an order that turns around every other round, and reads the machine's memory
+bandwidth once. FOLDER gets compare.json and compare.html.
+"""
+import argparse
+import html
+import json
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+DECODE, BATCH, PROMPT, BATCH_STEPS, GREEDY = 24, 8, 512, 8, 32
+
+
+class Engine:
+    """One loaded program that answers lines."""
+
+    def __init__(self, name, command):
+        self.name, self.command, self.version = name, command, ""
+        start = time.perf_counter()
+        env = dict(os.environ)
+        if name == "llama.cpp" and "LLAMA_PYTHONPATH" in env:
+            env["PYTHONPATH"] = env["LLAMA_PYTHONPATH"]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=env)
+        self.version = self.read().get("version", "")
+        self.load = time.perf_counter() - start
+        self.ask("open 1 8")
+        self.first_token = time.perf_counter() - start
+        self.rates = {}
+
+    def read(self):
+        line = self.process.stdout.readline()
+        while line and not line.startswith("{"):
+            line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"{self.name} ended with status {self.process.wait()}")
+        return json.loads(line)
+
+    def ask(self, line):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        return self.read()
+
+    def measure(self, key, line):
+        a = self.ask(line)
+        n = a.get("read") or a.get("decoded") or 0
+        if n and a["seconds"] > 0:
+            self.rates.setdefault(key, []).append(n / a["seconds"])
+
+    def peak(self):
+        with open(f"/proc/{self.process.pid}/status", encoding="ascii") as f:
+            return int(re.search(r"VmHWM:\s+(\d+)", f.read()).group(1)) * 1024
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def commands(a, model, context):
+    common = [model, "--threads", str(a.threads), "--batch", str(BATCH), "--ctx-size", str(context)]
+    for contract in a.contract.split(","):
+        yield "lockstep " + contract, [a.lockstep, "bench", "--steps", "--contract", contract, *common]
+    for peer in a.peers.split(",") if a.peers else []:
+        python = os.environ.get({"llama.cpp": "LLAMA_PYTHON", "openvino": "OPENVINO_PYTHON"}[peer])
+        script = os.path.join(HERE, "peers", {"llama.cpp": "llama_cpp_steps.py", "openvino": "openvino_steps.py"}[peer])
+        yield peer, [python, script, *common] if python else None
+
+
+def machine(a):
+    program = os.path.join(a.out, "machine")
+    if not os.path.exists(program):
+        subprocess.run(["cc", "-O3", "-march=native", "-D_GNU_SOURCE", os.path.join(HERE, "machine.c"), "-o", program, "-lpthread"], check=True)
+    return json.loads(subprocess.run([program, str(a.threads)], capture_output=True, text=True, check=True).stdout)
+
+
+def one_round(engines, turned):
+    order = list(reversed(engines)) if turned else engines
+    for key, lines in (("decode", ["open 1 8", f"decode {DECODE}"]), ("batch", [f"open {BATCH} 8", f"decode {BATCH_STEPS}", "close"]),
+                       ("prefill", [f"prefill {PROMPT}"])):
+        for e in order:
+            for line in lines:
+                e.measure(key if line.split()[0] in ("decode", "prefill") else "other", line)
+
+
+def deep_decode(engines, deep, rounds):
+    """Decode with |deep| positions in the cache, where engines take turns too."""
+    for e in engines:
+        e.ask(f"open 1 {deep}")
+    for r in range(rounds):
+        for e in (reversed(engines) if r % 2 else engines):
+            e.measure(f"decode at {deep}", "decode 8")
+    for e in engines:
+        e.ask("close")
+
+
+def greedy(a, model):
+    """How many of the first tokens of every contract equal those of the f32 reference."""
+    found = {}
+    ids = ",".join(str(i * 37 + 11) for i in range(16))
+    for contract, backend in [("float", "reference"), *((c, "native") for c in a.contract.split(","))]:
+        text = subprocess.run([a.lockstep, "generate", model, "--ids", ids, "-n", str(GREEDY), "--temp", "0", "--json", "--contract", contract,
+                               "--backend", backend], capture_output=True, text=True, check=True).stdout
+        found[contract] = json.loads(text)["output_ids"]
+    equal = {}
+    for contract, tokens in found.items():
+        n = 0
+        while n < min(len(tokens), len(found["float"])) and tokens[n] == found["float"][n]:
+            n += 1
+        equal[contract] = n
+    return equal
+
+
+def summary(e, bytes_read, macs, limits):
+    out = {"engine": e.name, "version": e.version, "load_seconds": e.load, "first_token_seconds": e.first_token, "peak_bytes": e.peak()}
+    for key, v in e.rates.items():
+        if key != "other":
+            out[key] = {"best": max(v), "median": statistics.median(v), "worst": min(v), "all": v}
+    if "decode" in out:
+        out["decode"]["gb_per_second"] = out["decode"]["median"] * bytes_read * 1e-9
+        out["decode"]["share_of_read"] = out["decode"]["gb_per_second"] / limits["read_gb_per_second"]
+    if "prefill" in out and limits["gmac_per_second"]:
+        out["prefill"]["gmac_per_second"] = out["prefill"]["median"] * macs * 1e-9
+        out["prefill"]["share_of_products"] = out["prefill"]["gmac_per_second"] / limits["gmac_per_second"]
+    return out
+
+
+def size_of(model):
+    if os.path.isfile(model):
+        return os.path.getsize(model)
+    return sum(os.path.getsize(os.path.join(model, f)) for f in os.listdir(model) if f.endswith(".safetensors"))
+
+
+def parameters(a, model):
+    """Multiply-adds of one prompt token (all but the logits), and the bytes of weights that one written token reads; for models whose logits
+    use the table of embeddings."""
+    text = subprocess.run([a.lockstep, "inspect", model, "--json"], capture_output=True, text=True, check=True).stdout
+    d = json.loads(text)
+    return d["parameters"] - d["vocabulary"] * d["hidden"], d["weight_bytes"]
+
+
+def compare(a, model):
+    print(f"{model} ...", flush=True)
+    context = max(PROMPT + 8, 8 + DECODE + 8) + 64
+    engines, missing = [], {}
+    for name, command in commands(a, model, context):
+        try:
+            if not command:
+                raise RuntimeError("its Python is not named")
+            engines.append(Engine(name, command))
+        except (RuntimeError, OSError) as error:
+            missing[name] = str(error)
+    readings = []
+    for r in range(a.rounds + 1):
+        readings.append(machine(a))
+        one_round(engines, r % 2)
+        if not r:
+            for e in engines:
+                e.rates = {}
+    limits = {k: max(r[k] for r in readings) if readings[0][k] is not None else None for k in readings[0]}
+    macs, bytes_read = parameters(a, model)
+    result = {"model": os.path.basename(model), "file_bytes": size_of(model), "threads": a.threads, "rounds": a.rounds, "machine": limits,
+              "readings": readings, "missing": missing, "engines": [summary(e, bytes_read, macs, limits) for e in engines]}
+    for e in engines:
+        e.close()
+    if a.greedy:
+        result["tokens_equal_to_f32"] = greedy(a, model)
+    if a.deep:
+        result["deep"] = compare_deep(a, model)
+    print_result(result)
+    return result
+
+
+def compare_deep(a, model):
+    engines = []
+    for name, command in commands(a, model, a.deep + 256):
+        if command and name != "openvino":
+            command[command.index("--batch") + 1] = "1"
+            engines.append(Engine(name, command))
+    deep_decode(engines, a.deep, a.rounds)
+    out = {e.name: {"best": max(v), "median": statistics.median(v)} for e in engines for k, v in e.rates.items() if k.startswith("decode at")}
+    for e in engines:
+        e.close()
+    return {"positions": a.deep, "engines": out}
+
+
+def print_result(r):
+    print(f"  machine: {r['machine']['read_gb_per_second']:.1f} GB/s read, {r['machine']['gmac_per_second'] or 0:.0f} G multiply-adds/s")
+    for e in r["engines"]:
+        cells = [f"{k} {e[k]['median']:.1f} (best {e[k]['best']:.1f})" for k in ("decode", "prefill", "batch") if k in e]
+        print(f"  {e['engine']:18s} {', '.join(cells)}; first token {e['first_token_seconds']:.2f} s, peak {e['peak_bytes'] * 1e-6:.0f} MB, "
+              f"{e.get('decode', {}).get('share_of_read', 0):.0%} of read, {e.get('prefill', {}).get('share_of_products', 0):.0%} of products", flush=True)
+    for name, v in r.get("deep", {}).get("engines", {}).items():
+        print(f"  decode at {r['deep']['positions']}: {name} {v['median']:.1f} (best {v['best']:.1f})")
+    if "tokens_equal_to_f32" in r:
+        print(f"  greedy tokens equal to f32: {r['tokens_equal_to_f32']}")
+    for name, why in r["missing"].items():
+        print(f"  {name}: not measured, {why}")
+
+
+# ---- The page -----------------------------------------------------------------------------------------------------------
+
+def bars(result, key, title):
+    rows = [(e["engine"], e[key]["median"], e[key]["best"]) for e in result["engines"] if key in e]
+    top = max((best for _, _, best in rows), default=1)
+    out = [f'<svg width="560" height="{24 * len(rows) + 24}" role="img"><text x="0" y="14" font-weight="bold">{title}, tokens/s</text>']
+    for i, (name, median, best) in enumerate(rows):
+        y = 24 + 24 * i
+        color = "#2b6cb0" if name.startswith("lockstep") else "#a0aec0"
+        out.append(f'<text x="0" y="{y + 14}">{html.escape(name)}</text><rect x="150" y="{y}" width="{320 * best / top:.0f}" height="18" fill="{color}" opacity=".35"/>'
+                   f'<rect x="150" y="{y}" width="{320 * median / top:.0f}" height="18" fill="{color}"/>'
+                   f'<text x="{156 + 320 * best / top:.0f}" y="{y + 14}">{median:.1f}</text>')
+    return "".join(out) + "</svg>"
+
+
+def page(results):
+    out = ['<!doctype html><meta charset="utf-8"><title>lockstep beside other engines</title><style>body{font:14px sans-serif;margin:2em;max-width:70em}'
+           'td,th{padding:.2em .8em;text-align:right}td:first-child,th:first-child{text-align:left}</style><h1>lockstep beside other engines</h1>'
+           '<p>Medians of rounds that took turns; the pale end of a bar is the best round.</p>']
+    for r in results:
+        out.append(f"<h2>{html.escape(r['model'])}, {r['threads']} threads</h2><p>File {r['file_bytes'] * 1e-9:.2f} GB; memory read "
+                   f"{r['machine']['read_gb_per_second']:.1f} GB/s.</p>")
+        out += [bars(r, key, title) for key, title in (("decode", "Decode"), ("batch", f"Decode, {BATCH} sequences"), ("prefill", f"Prompt of {PROMPT}"))]
+        out.append("<table><tr><th>engine<th>first token, s<th>peak memory, MB<th>share of memory read<th>share of products</tr>")
+        for e in r["engines"]:
+            out.append(f"<tr><td>{html.escape(e['engine'])} {html.escape(e['version'])}<td>{e['first_token_seconds']:.2f}<td>{e['peak_bytes'] * 1e-6:.0f}"
+                       f"<td>{e.get('decode', {}).get('share_of_read', 0):.0%}<td>{e.get('prefill', {}).get('share_of_products', 0):.0%}</tr>")
+        out.append("</table>")
+    return "".join(out)
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("models", nargs="+")
+    p.add_argument("--lockstep", default="build/release/bin/lockstep")
+    p.add_argument("--peers", default="llama.cpp")
+    p.add_argument("--threads", type=int, default=os.cpu_count())
+    p.add_argument("--rounds", type=int, default=5)
+    p.add_argument("--contract", default="exact16")
+    p.add_argument("--deep", type=int, default=0)
+    p.add_argument("--greedy", action="store_true")
+    p.add_argument("--out", default=".cache/compare")
+    a = p.parse_args()
+    if not shutil.which("cc"):
+        sys.exit("compare.py: a C compiler (cc) is needed to measure the machine")
+    os.makedirs(a.out, exist_ok=True)
+    results = [compare(a, m) for m in a.models]
+    with open(os.path.join(a.out, "compare.json"), "w", encoding="utf-8") as f:
+        json.dump(results, f, indent=1)
+    with open(os.path.join(a.out, "compare.html"), "w", encoding="utf-8") as f:
+        f.write(page(results))
+    print(f"{a.out}/compare.json, {a.out}/compare.html")
+
+
+main()

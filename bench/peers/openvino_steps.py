@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+"""OpenVINO GenAI behind the lines of `lockstep bench --steps`. usage: openvino_steps.py MODEL.gguf --threads T --batch B --ctx-size N
+
+The GGUF file is read by OpenVINO itself. Prefix cache off, and every prompt is new: it would serve a repeated one from its cache.
+"""
+import argparse
+import json
+import sys
+import time
+
+import numpy as np
+import openvino as ov
+import openvino_genai as og
+
+
+class Engine:
+    def __init__(self, a):
+        scheduler = og.SchedulerConfig()
+        scheduler.enable_prefix_caching = False
+        scheduler.max_num_batched_tokens = max(512, a.ctx_size)
+        scheduler.cache_size = 2
+        self.pipe = og.LLMPipeline(a.model, "CPU", scheduler_config=scheduler, INFERENCE_NUM_THREADS=a.threads)
+        self.prompts, self.sequences, self.length = 0, 0, 0
+
+    def prompts_of(self, sequences, n):
+        rows = []
+        for _ in range(sequences):
+            self.prompts += 1
+            rows.append([(i * 7919 + self.prompts * 104729 + 13) % 20000 + 10 for i in range(n)])
+        ids = np.array(rows, np.int64)
+        return og.TokenizedInputs(ov.Tensor(ids), ov.Tensor(np.ones_like(ids)))
+
+    def run(self, sequences, n, tokens):
+        config = og.GenerationConfig(max_new_tokens=tokens, min_new_tokens=tokens, ignore_eos=True, do_sample=False)
+        return self.pipe.generate(self.prompts_of(sequences, n), config).perf_metrics
+
+    def open(self, sequences, n):
+        self.sequences, self.length = sequences, n
+        return {"read": sequences * n, "seconds": self.run(sequences, n, 1).get_ttft().mean / 1e3}
+
+    def decode(self, steps):
+        start = time.perf_counter()
+        m = self.run(self.sequences, self.length, steps + 1)
+        return {"decoded": steps * self.sequences, "seconds": time.perf_counter() - start - m.get_ttft().mean / 1e3}
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("model")
+    p.add_argument("--threads", type=int, default=2)
+    p.add_argument("--batch", type=int, default=1)
+    p.add_argument("--ctx-size", type=int, default=1024)
+    e = Engine(p.parse_args())
+    print(json.dumps({"loaded": 0, "version": og.__version__}), flush=True)
+    for line in sys.stdin:
+        word = line.split()
+        if word[0] == "prefill":
+            r = e.open(1, int(word[1]))
+        elif word[0] == "open":
+            r = e.open(int(word[1]), int(word[2]))
+        elif word[0] == "decode":
+            r = e.decode(int(word[1]))
+        else:
+            r = {"read": 0, "seconds": 0}
+        print(json.dumps(r), flush=True)
+
+
+main()
