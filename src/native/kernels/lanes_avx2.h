@@ -36,6 +36,13 @@ LS_INLINE __m256i sll16(__m256i a, int n) { return _mm256_sll_epi16(a, _mm_cvtsi
 LS_INLINE __m256i sra16(__m256i a, int n) { return _mm256_sra_epi16(a, _mm_cvtsi32_si128(n)); }
 #endif
 
+/* As in lanes_avx512.h. */
+#if defined(__GNUC__) && defined(__OPTIMIZE__) && !defined(LS_SANITIZED)
+#define V_PIN(x) __asm__("" : "+x"((x).a), "+x"((x).b))
+#else
+#define V_PIN(x) ((void)(x))
+#endif
+
 LS_INLINE lanes v_load(const void *p) {
     return (lanes){_mm256_loadu_si256(p), _mm256_loadu_si256((const void *)((const char *)p + 32))};
 }

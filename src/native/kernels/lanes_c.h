@@ -31,6 +31,9 @@ typedef struct wide {
     int64_t v[16];
 } wide;
 
+/* Keeps sums in the order that the text adds to them, where a compiler would gather the products of each and spill the rest. */
+#define V_PIN(a) ((void)(a))
+
 #define EACH for (int i = 0; i < 16; i++)
 
 /* 64 bytes, any alignment. */

@@ -176,6 +176,7 @@ V_BODY void dot_part(int kind, int xp, const uint8_t *span, int part, const line
         chain_pair(kind, span, part * 8 + i, w);
         for (int p = 0; p < xp; p++) x[p] = v_pair(l->x[p] + col + part * 16 + 2 * i);
         dot_step(acc[i % CHAINS], w, weight_planes(kind), x, xp);
+        for (int j = 0; j < xp + weight_planes(kind) - 1; j++) V_PIN(acc[i % CHAINS][j]);
     }
 }
 
