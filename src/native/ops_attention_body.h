@@ -55,16 +55,26 @@ static inline int64_t wide_product(const ls_attn *a, int64_t z) {
     return j < -top ? -top : j > top ? top : j;
 }
 
-/* Scores z of W keys under exact24 from their sums, in place: an integer product without a soft cap, floats with one. */
+/* Scores z of W keys under exact24 from their sums, in place: an integer product without a soft cap (ls_scaled_score without its
+ * branches, so that compilers make vectors of it), floats with one. A shift right by 63 gives 0, since |t| < 2^62. */
 static inline void wide_scores(const ls_attn *a, int query_exp, const uint8_t *exponent, int64_t *z) {
-    float f[W];
     if (a->capped) {
+        float f[W];
         for (int i = 0; i < W; i++) f[i] = (float)wide_product(a, z[i]);
         vf_store(f, limited_score_float(a, vf_load(f), vf_set(ls_pow2(query_exp - 127 - a->p + a->c)), key_units(a, exponent)));
         for (int i = 0; i < W; i++) z[i] = llrintf(f[i]);
         return;
     }
-    for (int i = 0; i < W; i++) z[i] = ls_scaled_score(wide_product(a, z[i]), a->k, query_exp + exponent[i] - 254 - 2 * a->p + a->c);
+    const uint32_t bits = ls_bits(a->k);
+    const int64_t factor = (bits & 0x7FFFFFu) | 0x800000u, top = INT64_C(1) << 58;
+    const int64_t base = query_exp - 254 - 2 * a->p + a->c + (int)(bits >> 23) - 150;
+    for (int i = 0; i < W; i++) {
+        int64_t t = wide_product(a, z[i]) * factor, s = base + exponent[i];
+        int64_t down = s > -1 ? 1 : s < -63 ? 63 : -s, up = s < 0 ? 0 : s > 40 ? 40 : s, limit = top >> up;
+        int64_t right = (t + (INT64_C(1) << (down - 1))) >> down, left = (int64_t)((uint64_t)t << up);
+        left = t > limit ? top : t < -limit ? -top : left;
+        z[i] = s < 0 ? right : left;
+    }
 }
 
 #define NQ 1
@@ -105,35 +115,52 @@ static void weights16(const uint8_t *const *block, size_t value_exp, span all, s
     *part = (ls_attn_part){.any = 1, .m = m, .mv = mv, .den = vi_sum(den)};
 }
 
-/* min(rshift(power, n + 31 - PB), 2^PB - 1), 0 for n > 31. */
-static int32_t weight24(uint32_t power, int64_t n) {
+/* The largest z and z + ev * 2^28 of |n| keys of a block, into *max and *max_v. */
+static void largest24(const int64_t *restrict z, const uint8_t *restrict ev, int n, int64_t *max, int64_t *max_v) {
+    int64_t m = *max, mv = *max_v;
+    for (int i = 0; i < n; i++) {
+        int64_t v = z[i] + ((int64_t)ev[i] << 28);
+        m = z[i] > m ? z[i] : m;
+        mv = v > mv ? v : mv;
+    }
+    *max = m;
+    *max_v = mv;
+}
+
+/* min(rshift(power, n + 31 - PB), 2^PB - 1) for power <= 2^31. A shift by more than 32 gives 0, so none is longer than it need be. */
+static inline int64_t weight24(int64_t power, int64_t n) {
     const int64_t top = (INT64_C(1) << LS_EXACT_WEIGHT_BITS24) - 1;
-    if (n > 31) return 0;
-    int64_t w = ls_rshift(power, (int)n + 31 - LS_EXACT_WEIGHT_BITS24);
-    return (int32_t)(w < top ? w : top);
+    int64_t shift = (n > 32 ? 32 : n) + 31 - LS_EXACT_WEIGHT_BITS24, w = (power + (INT64_C(1) << (shift - 1))) >> shift;
+    return w < top ? w : top;
+}
+
+/* Weights of |n| keys of a block from scores z and powers, which they replace in w; returns the sum of the weights without ev. m and mv in
+ * units of 2^28. */
+static int64_t block_weights24(const int64_t *restrict z, const uint8_t *restrict ev, int32_t *restrict w, int n, int64_t m, int64_t mv) {
+    int64_t den = 0;
+    for (int i = 0; i < n; i++) {
+        int64_t power = (uint32_t)w[i];
+        den += weight24(power, (m - z[i]) >> 28);
+        w[i] = (int32_t)weight24(power, (mv - z[i] - ((int64_t)ev[i] << 28)) >> 28);
+    }
+    return den;
 }
 
 static void weights24(const uint8_t *const *block, size_t value_exp, span all, span own, const int64_t *score, int32_t *w, ls_attn_part *part) {
-    int64_t unit = INT64_C(1) << 28, max = INT64_MIN, max_v = INT64_MIN, den = 0;
-    for (int i = all.begin; i < all.end; i++) w[i] = 0;
-    for (int i = own.begin; i < own.end; i++) {
-        int64_t z = score[i], zv = z + block[i / LS_KV_BLOCK][value_exp + i % LS_KV_BLOCK] * unit;
-        w[i] = (int32_t)(uint32_t)((uint64_t)-z << 4);
-        if (z > max) max = z;
-        if (zv > max_v) max_v = zv;
-    }
+    int64_t max = INT64_MIN, max_v = INT64_MIN, den = 0;
+    for (int i = all.begin; i < all.end; i++) w[i] = (int32_t)(uint32_t)((uint64_t)-score[i] << 4);
     for (int i = all.begin; i < all.end; i += W) vi_store(w + i, exp2_neg(vi_load(w + i)));
-    int64_t m = (max + unit - 1) >> 28, mv = (max_v + unit - 1) >> 28;
-    for (int i = all.begin; i < all.end; i++) {
-        if (i < own.begin || i >= own.end) {
-            w[i] = 0;
-            continue;
-        }
-        int64_t z = score[i], ev = block[i / LS_KV_BLOCK][value_exp + i % LS_KV_BLOCK];
-        uint32_t power = (uint32_t)w[i];
-        den += weight24(power, (m * unit - z) >> 28);
-        w[i] = weight24(power, (mv * unit - z - ev * unit) >> 28);
+    for (int i = own.begin, n; i < own.end; i += n) {
+        n = LS_KV_BLOCK - i % LS_KV_BLOCK < own.end - i ? LS_KV_BLOCK - i % LS_KV_BLOCK : own.end - i;
+        largest24(score + i, block[i / LS_KV_BLOCK] + value_exp + i % LS_KV_BLOCK, n, &max, &max_v);
     }
+    int64_t m = (max + (1 << 28) - 1) >> 28, mv = (max_v + (1 << 28) - 1) >> 28;
+    for (int i = own.begin, n; i < own.end; i += n) {
+        n = LS_KV_BLOCK - i % LS_KV_BLOCK < own.end - i ? LS_KV_BLOCK - i % LS_KV_BLOCK : own.end - i;
+        den += block_weights24(score + i, block[i / LS_KV_BLOCK] + value_exp + i % LS_KV_BLOCK, w + i, n, m * (1 << 28), mv * (1 << 28));
+    }
+    memset(w + all.begin, 0, (size_t)(own.begin - all.begin) * sizeof *w);
+    memset(w + own.end, 0, (size_t)(all.end - own.end) * sizeof *w);
     *part = (ls_attn_part){.any = 1, .m = m, .mv = mv, .den = den};
 }
 
