@@ -50,31 +50,38 @@ static inline float query_unit(const ls_attn *a, const ls_attn_tile *t, int i) {
 
 /* rshift(z, c) for c >= 1. Lanes past the last key hold anything: their scores are not used, but must not overflow, so what no
  * sum of mantissas gives is clamped. */
-static inline int64_t wide_product(const ls_attn *a, int64_t z) {
-    int64_t j = (z >> a->c) + (z >> (a->c - 1) & 1), top = (int64_t)1 << LS_EXACT_SCORE_BITS24;
+static inline int64_t wide_product(int c, int64_t z) {
+    int64_t j = (z >> c) + (z >> (c - 1) & 1), top = (int64_t)1 << LS_EXACT_SCORE_BITS24;
     return j < -top ? -top : j > top ? top : j;
 }
 
-/* Scores z of W keys under exact24 from their sums, in place: an integer product without a soft cap (ls_scaled_score without its
- * branches, so that compilers make vectors of it), floats with one. A shift right by 63 gives 0, since |t| < 2^62. */
-static inline void wide_scores(const ls_attn *a, int query_exp, const uint8_t *exponent, int64_t *z) {
-    if (a->capped) {
-        float f[W];
-        for (int i = 0; i < W; i++) f[i] = (float)wide_product(a, z[i]);
-        vf_store(f, limited_score_float(a, vf_load(f), vf_set(ls_pow2(query_exp - 127 - a->p + a->c)), key_units(a, exponent)));
-        for (int i = 0; i < W; i++) z[i] = llrintf(f[i]);
-        return;
+/* Scores of the keys of one block under exact24 from their sums, in place: floats with a soft cap. */
+static void capped_scores24(const ls_attn *a, int query_exp, const uint8_t *exponent, int64_t *z) {
+    float f[W];
+    for (int j = 0; j < LS_KV_BLOCK; j += W) {
+        for (int i = 0; i < W; i++) f[i] = (float)wide_product(a->c, z[j + i]);
+        vf_store(f, limited_score_float(a, vf_load(f), vf_set(ls_pow2(query_exp - 127 - a->p + a->c)), key_units(a, exponent + j)));
+        for (int i = 0; i < W; i++) z[j + i] = llrintf(f[i]);
     }
+}
+
+/* The same without one where every shift goes right, so that compilers make vectors of it: ls_scaled_score for s = base + exponent < 0. A
+ * shift by 63 gives 0, since |t| < 2^62. */
+static void lowered_scores24(int64_t base, int64_t factor, int c, const uint8_t *restrict exponent, int64_t *restrict z) {
+    int64_t down[LS_KV_BLOCK]; /* less one: rshift(t, n) is ((t >> (n - 1)) + 1) >> 1 */
+    for (int i = 0; i < LS_KV_BLOCK; i++) down[i] = -base - exponent[i] > 63 ? 62 : -base - exponent[i] - 1;
+    for (int i = 0; i < LS_KV_BLOCK; i++) z[i] = ((wide_product(c, z[i]) * factor >> down[i]) + 1) >> 1;
+}
+
+static void wide_scores(const ls_attn *a, int query_exp, const uint8_t *exponent, int64_t *z) {
     const uint32_t bits = ls_bits(a->k);
-    const int64_t factor = (bits & 0x7FFFFFu) | 0x800000u, top = INT64_C(1) << 58;
-    const int64_t base = query_exp - 254 - 2 * a->p + a->c + (int)(bits >> 23) - 150;
-    for (int i = 0; i < W; i++) {
-        int64_t t = wide_product(a, z[i]) * factor, s = base + exponent[i];
-        int64_t down = s > -1 ? 1 : s < -63 ? 63 : -s, up = s < 0 ? 0 : s > 40 ? 40 : s, limit = top >> up;
-        int64_t right = (t + (INT64_C(1) << (down - 1))) >> down, left = (int64_t)((uint64_t)t << up);
-        left = t > limit ? top : t < -limit ? -top : left;
-        z[i] = s < 0 ? right : left;
-    }
+    const int unit = query_exp - 254 - 2 * a->p + a->c, base = unit + (int)(bits >> 23) - 150;
+    int largest = 0;
+    for (int i = 0; i < LS_KV_BLOCK; i++) largest = exponent[i] > largest ? exponent[i] : largest;
+    if (a->capped) capped_scores24(a, query_exp, exponent, z);
+    else if (base + largest < 0) lowered_scores24(base, (bits & 0x7FFFFFu) | 0x800000u, a->c, exponent, z);
+    else
+        for (int i = 0; i < LS_KV_BLOCK; i++) z[i] = ls_scaled_score(wide_product(a->c, z[i]), a->k, unit + exponent[i]);
 }
 
 #define NQ 1

@@ -45,11 +45,9 @@ static void NAME(scores24_)(const ls_attn *a, const ls_attn_tile *t, int q0, con
             vi k = vi_load(keys + d * LS_KV_BLOCK + j);
             for (int i = 0; i < NQ; i++) sum[i] = vq_mac(sum[i], k, q[i * a->dp + d]);
         } while (++d < a->d);
-        for (int i = 0; i < NQ; i++) {
-            vq_store(s->z64[q0 + i] + key + j, sum[i]);
-            wide_scores(a, t->e[q0 + i], exponent + j, s->z64[q0 + i] + key + j);
-        }
+        for (int i = 0; i < NQ; i++) vq_store(s->z64[q0 + i] + key + j, sum[i]);
     }
+    for (int i = 0; i < NQ; i++) wide_scores(a, t->e[q0 + i], exponent, s->z64[q0 + i] + key);
 }
 
 /* W columns of o from column |d| on: the end of a head whose columns do not fill two vectors. */
