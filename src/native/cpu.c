@@ -49,5 +49,5 @@ ls_code ls_level_parse(const ls_cpu *cpu, const char *name, ls_level *out, ls_er
         *out = (ls_level)l;
         return LS_OK;
     }
-    LS_FAIL(e, LS_INVALID_ARGUMENT, "instruction-set level \"%s\" is unknown; use best, c, avx2 or avx512", name);
+    LS_FAIL(e, LS_INVALID_ARGUMENT, "instruction-set level \"%s\" is unknown; use best, c, avx2, avx512 or random", name);
 }

@@ -28,7 +28,7 @@ const char *ls_level_name(ls_level level);
 
 /* *out = the level called |name|, or the best one when |name| is NULL, "" or "best". INVALID_ARGUMENT for an unknown
  * name, FAILED_PRECONDITION for a level this machine or build does not have. Tools pass the value of the environment
- * variable LOCKSTEP_LEVEL here. */
+ * variable LOCKSTEP_LEVEL here. The executor takes "random" besides: each call of a kernel then uses any available level. */
 ls_code ls_level_parse(const ls_cpu *cpu, const char *name, ls_level *out, ls_error *e);
 
 #endif

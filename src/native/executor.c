@@ -271,12 +271,32 @@ static ls_code make_steps(ls_native *x, ls_error *e) {
     return LS_OK;
 }
 
-ls_code ls_native_create(ls_executor **out, const ls_graph *g, ls_checkpoint *c, const ls_executor_options *o, ls_error *e) {
-    LS_TRY(check_options(g, o, e));
+static void add_level(ls_native *x, ls_level level) {
+    x->ops[x->n_levels] = ls_ops_get(ls_level_name(level));
+    x->kernels[x->n_levels++] = ls_kernels_of(level);
+}
+
+/* The kernels of the level asked for, or of every level of the machine, of which each call takes one, for "random": a mode for tests, in
+ * which a difference between any two kernels would show. */
+static ls_code choose_levels(ls_native *x, ls_error *e) {
     ls_cpu cpu;
     ls_level level = LS_LEVEL_C;
     ls_cpu_detect(&cpu);
-    LS_TRY(ls_level_parse(&cpu, o->level, &level, e));
+    x->draws = &x->draw_count;
+    if (x->o.level && !strcmp(x->o.level, "random")) {
+        for (int l = 0; l < LS_LEVEL_COUNT; l++)
+            if (cpu.has[l]) add_level(x, (ls_level)l);
+        x->base.level = "random";
+        return LS_OK;
+    }
+    LS_TRY(ls_level_parse(&cpu, x->o.level, &level, e));
+    add_level(x, level);
+    x->base.level = ls_level_name(level);
+    return LS_OK;
+}
+
+ls_code ls_native_create(ls_executor **out, const ls_graph *g, ls_checkpoint *c, const ls_executor_options *o, ls_error *e) {
+    LS_TRY(check_options(g, o, e));
     ls_native *x;
     LS_TRY(ls_calloc(&x, 1, sizeof *x, "native executor", e));
     x->base = (ls_executor){.name = "native", .forward = forward, .length = length, .truncate = truncate_slot, .sharing = &sharing, .memory = memory,
@@ -284,13 +304,11 @@ ls_code ls_native_create(ls_executor **out, const ls_graph *g, ls_checkpoint *c,
     x->g = g;
     x->checkpoint = c;
     x->o = *o;
-    x->ops = ls_ops_get(ls_level_name(level));
-    x->kernels = ls_kernels_of(level);
     size_t scratch = sizeof(ls_attend_scratch) > LS_LINEAR_SCRATCH ? sizeof(ls_attend_scratch) : LS_LINEAR_SCRATCH;
     ls_code rc;
+    LS_GOTO(choose_levels(x, e));
     LS_GOTO(ls_pool_create(&x->pool, o->threads, scratch, e));
     x->threads = ls_pool_threads(x->pool);
-    x->base.level = ls_level_name(level);
     x->base.threads = x->threads;
     x->work_bytes = sizeof *x + (size_t)x->threads * scratch;
     LS_GOTO(ls_plan_init(&x->plan, g, o->max_rows, o->observer != NULL, e));

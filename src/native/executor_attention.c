@@ -48,9 +48,9 @@ static void append_rows(ls_native *x, const ls_node *n, int head, int begin, int
     for (int row = begin; row < end; row++) {
         int position = x->position[row];
         uint8_t *block = ls_kv_head(&x->kv, n->layer, x->batch->slot[row], position, head);
-        int e = x->ops->quantise(scratch->mantissa, k + row * cols, a->d, a->p);
+        int e = ls_native_ops(x)->quantise(scratch->mantissa, k + row * cols, a->d, a->p);
         ls_kv_put_key(a, block, position % LS_KV_BLOCK, scratch->mantissa, e);
-        e = x->ops->quantise(scratch->mantissa, v + row * cols, a->d, a->p);
+        e = ls_native_ops(x)->quantise(scratch->mantissa, v + row * cols, a->d, a->p);
         ls_kv_put_value(a, block, position % LS_KV_BLOCK, scratch->mantissa, e);
     }
 }
@@ -97,7 +97,7 @@ static void quantise_queries(const ls_native *x, job *j, ls_attend_scratch *s) {
     j->tile.q = s->tile;
     const float *q = ls_native_value(x, j->n->in[0]);
     for (int i = 0; i < j->tile.n; i++) {
-        int e = x->ops->quantise(s->mantissa, q + (int64_t)j->row[i] * (int64_t)j->n->heads * j->n->head_dim + j->column[i], j->a->d, j->a->p);
+        int e = ls_native_ops(x)->quantise(s->mantissa, q + (int64_t)j->row[i] * (int64_t)j->n->heads * j->n->head_dim + j->column[i], j->a->d, j->a->p);
         ls_attn_put_query(j->a, &j->tile, i, s->mantissa, e);
     }
 }
@@ -110,14 +110,15 @@ static void attend_range(const ls_native *x, const job *j, int64_t k, uint8_t *p
         int64_t position = range * LS_EXACT_KEY_RANGE + b * LS_KV_BLOCK;
         if (position / LS_KV_BLOCK < x->kv.slot[j->slot].blocks) block[b] = ls_kv_head(&x->kv, j->n->layer, j->slot, position, j->head);
     }
-    x->ops->attend(j->a, &j->tile, range, block, parts + (size_t)k * (size_t)j->tile.n * ls_attn_part_bytes(j->a), &s->space);
+    ls_native_ops(x)->attend(j->a, &j->tile, range, block, parts + (size_t)k * (size_t)j->tile.n * ls_attn_part_bytes(j->a), &s->space);
 }
 
 static void combine(const ls_native *x, int step, const job *j, const uint8_t *parts, ls_attend_scratch *s) {
     size_t part = ls_attn_part_bytes(j->a);
     float *y = ls_native_value(x, x->plan.item[x->plan.step[step].begin].node);
     for (int i = 0; i < j->tile.n; i++)
-        x->ops->combine(j->a, y + (int64_t)j->row[i] * j->n->cols + j->column[i], parts + (size_t)i * part, j->ranges, (size_t)j->tile.n * part, s->sum);
+        ls_native_ops(x)->combine(j->a, y + (int64_t)j->row[i] * j->n->cols + j->column[i], parts + (size_t)i * part, j->ranges, (size_t)j->tile.n * part,
+                                  s->sum);
 }
 
 /* Tasks run head by head, so that neighbouring tasks read the same keys; without a split the last tiles, which see most keys,

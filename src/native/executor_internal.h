@@ -90,8 +90,10 @@ struct ls_native {
     const ls_graph *g;
     ls_checkpoint *checkpoint;
     ls_executor_options o;
-    const ls_ops *ops;
-    const ls_kernels *kernels;
+    const ls_ops *ops[LS_LEVEL_COUNT];         /* [n_levels] one, or all of the machine for level "random" */
+    const ls_kernels *kernels[LS_LEVEL_COUNT]; /* [n_levels] */
+    int n_levels;
+    atomic_uint *draws, draw_count;            /* calls so far, when there are several levels; draws points to draw_count */
     ls_pool *pool;
     int threads;
     ls_plan plan;
@@ -120,6 +122,16 @@ struct ls_native {
 };
 
 static inline int ls_native_rows(const ls_native *x, bool selected) { return selected ? x->batch->n_out : x->batch->n_rows; }
+
+/* The level of the next call: under "random" any, by a hash of a running number, since levels must not be seen in the results. */
+static inline int ls_native_draw(const ls_native *x) {
+    if (x->n_levels == 1) return 0;
+    unsigned n = atomic_fetch_add_explicit(x->draws, 1, memory_order_relaxed) * 2654435761u;
+    return (int)((n ^ n >> 15) % (unsigned)x->n_levels);
+}
+
+static inline const ls_ops *ls_native_ops(const ls_native *x) { return x->ops[ls_native_draw(x)]; }
+static inline const ls_kernels *ls_native_kernels(const ls_native *x) { return x->kernels[ls_native_draw(x)]; }
 
 /* f32 [rows, cols] of node |node|. */
 static inline float *ls_native_value(const ls_native *x, int node) {

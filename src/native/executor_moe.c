@@ -49,7 +49,7 @@ static void product(const part *p, int expert, int role, int chunk, const ls_act
     const ls_packed *w = p->w->expert[role * p->m->experts + expert];
     int64_t begin = (int64_t)chunk * EXPERT_TILES, end = begin + EXPERT_TILES < w->tiles ? begin + EXPERT_TILES : w->tiles;
     ls_linear_out out = {.y = y, .stride = w->rows};
-    p->x->kernels->linear[p->x->g->contract][w->kind](w, begin, end, in, p->s->begin[expert], p->s->begin[expert + 1], &out,
+    ls_native_kernels(p->x)->linear[p->x->g->contract][w->kind](w, begin, end, in, p->s->begin[expert], p->s->begin[expert + 1], &out,
                                                       ls_pool_scratch(p->x->pool, p->thread));
 }
 
@@ -68,13 +68,13 @@ static void down_task(const part *p, int task) {
 static void glu_pair(const part *p, int pair) {
     int64_t inner = p->m->gate[0].rows;
     float *g = p->s->gate + pair * inner;
-    p->x->ops->glu(g, g, p->s->up + pair * inner, inner, p->n->act);
-    p->x->kernels->quantise[p->x->g->contract](&p->s->inner, pair, g);
+    ls_native_ops(p->x)->glu(g, g, p->s->up + pair * inner, inner, p->n->act);
+    ls_native_kernels(p->x)->quantise[p->x->g->contract](&p->s->inner, pair, g);
 }
 
 /* Kept experts of a row are in ascending order. */
 static void sum_row(const part *p, int row) {
-    const ls_ops *ops = p->x->ops;
+    const ls_ops *ops = ls_native_ops(p->x);
     int64_t cols = p->n->cols;
     float *y = ls_native_value(p->x, p->node) + (int64_t)(p->begin + row) * cols;
     for (int k = 0; k < p->m->top_k; k++) {

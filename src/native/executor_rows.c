@@ -25,19 +25,19 @@ int ls_native_rows_tasks(const ls_native *x, int step) {
 static void embed_row(const ls_native *x, const ls_node *n, float *y, int row) {
     const float *given = ls_embedding_of(x->batch, row);
     if (given) {
-        x->ops->canon(y, given, n->cols);
+        ls_native_ops(x)->canon(y, given, n->cols);
         return;
     }
     ls_tensor_row_values(n->w[0]->tensor, n->w[0]->row_begin + x->batch->token[row], y);
-    x->ops->canon(y, y, n->cols);
-    if (n->scale != 1.0f) x->ops->scale(y, y, n->cols, n->scale);
+    ls_native_ops(x)->canon(y, y, n->cols);
+    if (n->scale != 1.0f) ls_native_ops(x)->scale(y, y, n->cols, n->scale);
 }
 
 /* A table of positions holds one row for each. */
 static void add_position_row(const ls_native *x, int index, float *y, const float *in, int row) {
     const ls_node_weights *w = &x->weights.node[index];
     int64_t cols = x->g->nodes[index].cols;
-    x->ops->add(y, in, w->a + x->position[row] * cols, cols);
+    ls_native_ops(x)->add(y, in, w->a + x->position[row] * cols, cols);
 }
 
 static void pool_row(const ls_native *x, const ls_node *n, float *y, int row) {
@@ -47,18 +47,18 @@ static void pool_row(const ls_native *x, const ls_node *n, float *y, int row) {
 static void rope_row(const ls_native *x, const ls_node *n, float *y, const float *in, int row) {
     const ls_rope *r = &x->g->rope[n->rope];
     const int32_t *c = x->rope[n->rope] + (size_t)row * (size_t)r->rot_dim;
-    x->ops->rope(y, in, n->heads, n->head_dim, r, c, c + r->rot_dim / 2);
+    ls_native_ops(x)->rope(y, in, n->heads, n->head_dim, r, c, c + r->rot_dim / 2);
 }
 
 /* A factor of one column scales the whole row. */
 static void mul_row(const ls_native *x, const ls_node *n, float *y, const float *a, const float *b, int64_t b_cols) {
-    if (b_cols == n->cols) x->ops->mul(y, a, b, n->cols);
-    else x->ops->scale(y, a, n->cols, b[0]);
+    if (b_cols == n->cols) ls_native_ops(x)->mul(y, a, b, n->cols);
+    else ls_native_ops(x)->scale(y, a, n->cols, b[0]);
 }
 
 static void node_row(const ls_native *x, int index, int row) {
     const ls_node *n = &x->g->nodes[index];
-    const ls_ops *ops = x->ops;
+    const ls_ops *ops = ls_native_ops(x);
     const ls_node_weights *w = &x->weights.node[index];
     const float *in[2] = {NULL, NULL};
     for (int i = 0; i < n->n_in && i < 2; i++) {
@@ -98,7 +98,7 @@ void ls_native_rows_task(ls_native *x, int step, int task) {
         int64_t cols = n->cols;
         for (int row = begin; row < end; row++) {
             if (it.kind == LS_ITEM_NODE) node_row(x, it.node, row);
-            else x->kernels->quantise[x->g->contract](&x->acts[it.node], row, value + row * cols);
+            else ls_native_kernels(x)->quantise[x->g->contract](&x->acts[it.node], row, value + row * cols);
             /* Each row made its page of the table and those around it resident; forward() sees to the few rows of decoding. */
             if (is_table && (row + 1 - begin) % TABLE_ROWS == 0) ls_checkpoint_forget(x->checkpoint, n->w[0]->tensor);
         }
@@ -117,14 +117,14 @@ static void product(ls_native *x, int node, int64_t begin, int64_t end, int rows
     const ls_node *n = &x->g->nodes[node];
     const ls_packed *w = x->weights.node[node].matrix;
     ls_linear_out out = {.y = ls_native_value(x, node), .stride = n->cols, .bias = x->weights.node[node].b};
-    x->kernels->linear[x->g->contract][w->kind](w, begin, end, &x->acts[n->in[0]], 0, rows, &out, ls_pool_scratch(x->pool, thread));
+    ls_native_kernels(x)->linear[x->g->contract][w->kind](w, begin, end, &x->acts[n->in[0]], 0, rows, &out, ls_pool_scratch(x->pool, thread));
 }
 
 static void gated_columns(ls_native *x, int node, int64_t begin, int64_t end, int rows) {
     const ls_node *n = &x->g->nodes[node];
     for (int row = 0; row < rows; row++) {
         int64_t at = row * n->cols + begin;
-        x->ops->glu(ls_native_value(x, node) + at, ls_native_value(x, n->in[0]) + at, ls_native_value(x, n->in[1]) + at, end - begin, n->act);
+        ls_native_ops(x)->glu(ls_native_value(x, node) + at, ls_native_value(x, n->in[0]) + at, ls_native_value(x, n->in[1]) + at, end - begin, n->act);
     }
 }
 

@@ -270,9 +270,11 @@ class CommandTest(unittest.TestCase):
             return run("generate", LLAMA, "--json", "--ids", "1,2,3", "-n", "4", *args, env={**os.environ, "LOCKSTEP_LEVEL": level})
         c, best, empty = (json.loads(self.check(forced(level), 0)) for level in ("c", "best", ""))
         self.assertEqual((c["level"], best["level"], empty["level"]), ("c", self.level(), self.level()))
-        self.assertEqual(c["logits_sha256"], best["logits_sha256"])
+        random = json.loads(self.check(forced("random"), 0))
+        self.assertEqual(random["level"], "random")
+        self.assertEqual([c["logits_sha256"]] * 2, [best["logits_sha256"], random["logits_sha256"]])
         self.assertEqual(json.loads(self.check(forced("mmx", "--level", "c"), 0))["level"], "c")
-        self.check(forced("mmx"), 2, 'LOCKSTEP_LEVEL is "mmx"; allowed are best, c, avx2, avx512')
+        self.check(forced("mmx"), 2, 'LOCKSTEP_LEVEL is "mmx"; allowed are best, c, avx2, avx512, random')
         self.check(forced("mmx", "--backend", "reference"), 0)
 
     def test_bench(self):

@@ -218,6 +218,8 @@ static void check_model(const char *name, int n_tokens, bool all) {
         subject_open(&s, name, (ls_contract)contract, n_tokens);
         for (int l = 0; l < LS_LEVEL_COUNT; l++)
             if (cpu.has[l]) check_level(&s, ls_level_name((ls_level)l), all);
+        check_nodes(&s, "random", 2);
+        check_mix(&s, "random", 3, 5, 7);
         subject_close(&s);
     }
 }
