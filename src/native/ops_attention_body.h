@@ -134,21 +134,26 @@ static void largest24(const int64_t *restrict z, const uint8_t *restrict ev, int
     *max_v = mv;
 }
 
-/* min(rshift(power, n + 31 - PB), 2^PB - 1) for power <= 2^31. A shift by more than 32 gives 0, so none is longer than it need be. */
-static inline int64_t weight24(int64_t power, int64_t n) {
-    const int64_t top = (INT64_C(1) << LS_EXACT_WEIGHT_BITS24) - 1;
-    int64_t shift = (n > 32 ? 32 : n) + 31 - LS_EXACT_WEIGHT_BITS24, w = (power + (INT64_C(1) << (shift - 1))) >> shift;
-    return w < top ? w : top;
+/* What weights of |n| keys of a block shift by, less one: z in units of 2^-28 below |m|. More than 32 gives 0 too. */
+static void weight_shifts24(int64_t *restrict shift, const int64_t *restrict z, const uint8_t *restrict ev, int ev_unit, int n, int64_t m) {
+    for (int i = 0; i < n; i++) {
+        int64_t below = (m - z[i] - ((int64_t)ev[i] << ev_unit)) >> 28;
+        shift[i] = (below > 32 ? 32 : below) + 30 - LS_EXACT_WEIGHT_BITS24;
+    }
 }
 
-/* Weights of |n| keys of a block from scores z and powers, which they replace in w; returns the sum of the weights without ev. m and mv in
- * units of 2^28. */
+/* Weights of |n| keys of a block from scores z and powers <= 2^31, which they replace in w; returns the sum of the weights without ev. m and
+ * mv in units of 2^28. A weight is min(rshift(power, shift), 2^PB - 1), where rshift(v, s) is ((v >> (s - 1)) + 1) >> 1. */
 static int64_t block_weights24(const int64_t *restrict z, const uint8_t *restrict ev, int32_t *restrict w, int n, int64_t m, int64_t mv) {
-    int64_t den = 0;
+    static const uint8_t none[LS_KV_BLOCK] = {0};
+    const int64_t top = (INT64_C(1) << LS_EXACT_WEIGHT_BITS24) - 1;
+    int64_t plain[LS_KV_BLOCK], scaled[LS_KV_BLOCK], den = 0;
+    weight_shifts24(plain, z, none, 0, n, m);
+    weight_shifts24(scaled, z, ev, 28, n, mv);
     for (int i = 0; i < n; i++) {
-        int64_t power = (uint32_t)w[i];
-        den += weight24(power, (m - z[i]) >> 28);
-        w[i] = (int32_t)weight24(power, (mv - z[i] - ((int64_t)ev[i] << 28)) >> 28);
+        int64_t power = (uint32_t)w[i], p = ((power >> plain[i]) + 1) >> 1, q = ((power >> scaled[i]) + 1) >> 1;
+        den += p < top ? p : top;
+        w[i] = (int32_t)(q < top ? q : top);
     }
     return den;
 }
