@@ -10,7 +10,7 @@
 #include "cli/options.h"
 #include "cli/verify_progress.h"
 #include "verify/negative.h"
-#include "verify/report.h"
+#include "verify/verify_image.h"
 
 enum { VERIFY_EQUAL = 0, VERIFY_DIVERGED = 1, VERIFY_NOT_COMPARED = 2 };
 
@@ -39,6 +39,8 @@ static const char help[] =
     "  --chunk N           prompt rows of a pass; default: 64\n"
     "  --pixels FILE       in place of tokens: the vision tower and projector on the processed pictures of FILE (pixel_values,\n"
     "                      f32 [n, channels, size, size]; tools/dump_hf_vision.py writes them beside the nodes), one a pass\n"
+    "  --image FILE        a picture before the prompt, in one user's turn of the chat template; repeatable. Compared are, in this order:\n"
+    "                      the processor's pixel values (with a file), the tower and projector, the text model on the prepared rows\n"
     "\nComparing:\n"
     "  --same-input        give each node of the right side the left side's inputs, so each is judged alone\n"
     "  --bisect            observe a few nodes at a time and halve the failing interval\n"
@@ -131,6 +133,7 @@ static int parse(verify *v, int argc, char **argv) {
     if (argc - optind != 1) return cli_usage("verify", "give one model") + 1;
     v->model_name = argv[optind];
     if (v->pixels && (v->prompt || v->ids_text)) return cli_usage("verify", "--pixels compares the vision tower alone; leave out -p and --ids") + 1;
+    if (v->common.pictures.n_pictures && (v->pixels || v->ids_text)) return cli_usage("verify", "--image takes a text; leave out --pixels and --ids") + 1;
     v->run.level = v->common.model.level;
     v->run.threads = v->common.model.threads;
     v->run.chunk = v->common.model.chunk;
@@ -181,14 +184,19 @@ static ls_code write_html(const verify *v, const ls_model *m, const ls_verify_re
     return rc;
 }
 
+/* Writes |text|, which it deinits, unless |rc| says that it could not be made. */
+static int print_lines(ls_str *text, ls_code rc, ls_error *e) {
+    if (!rc && (fwrite(text->data, 1, text->len, stdout) != text->len || fflush(stdout)))
+        rc = ls_error_set(e, LS_DATA_LOSS, __FILE__, __LINE__, "cannot write the report");
+    ls_str_deinit(text);
+    return rc ? not_compared(e) : VERIFY_EQUAL;
+}
+
 static int print_text(const ls_verify_report *r) {
     ls_str text = {0};
     ls_error e = {0};
     ls_code rc = ls_verify_text(r, &text, &e);
-    if (!rc && (fwrite(text.data, 1, text.len, stdout) != text.len || fflush(stdout))) rc = ls_error_set(&e, LS_DATA_LOSS, __FILE__, __LINE__,
-                                                                                                         "cannot write the report");
-    ls_str_deinit(&text);
-    return rc ? not_compared(&e) : VERIFY_EQUAL;
+    return print_lines(&text, rc, &e);
 }
 
 static int print_reports(const verify *v, const ls_model *m, const ls_verify_report *r) {
@@ -204,6 +212,60 @@ static ls_code read_pixels(verify *v, const ls_model *m, float **pixels, const f
     v->run.image = *image;
     return LS_OK;
 }
+
+/* ---- With pictures ---------------------------------------------------------------------------------------------------------- */
+
+static int append(const char *bytes, size_t n, void *user) { return ls_str_append(user, bytes, n, NULL) ? -1 : 0; }
+
+/* One user's turn: the pictures, then the text. */
+static ls_code write_messages(const verify *v, ls_str *out, ls_error *e) {
+    ls_str text = {0};
+    LS_TRY(cli_text(v->prompt ? v->prompt : "Describe the picture.", &text, e));
+    json_t *parts = json_array(), *said = json_stringn(text.data ? text.data : "", text.len), *all = NULL;
+    for (size_t i = 0; i < v->common.pictures.n_pictures; i++) json_array_append_new(parts, json_pack("{s:s}", "type", "image"));
+    if (said) json_array_append_new(parts, json_pack("{s:s, s:o}", "type", "text", "text", said));
+    if (said) all = json_pack("[{s:s, s:o}]", "role", "user", "content", parts);
+    bool failed = !all || json_dump_callback(all, append, out, JSON_COMPACT);
+    json_decref(all);
+    ls_str_deinit(&text);
+    if (failed) LS_FAIL(e, LS_INVALID_ARGUMENT, "the prompt is no valid UTF-8");
+    return LS_OK;
+}
+
+static int print_images(const verify *v, const ls_model *m, const ls_verify_image_report *r) {
+    ls_error e = {0};
+    ls_str text = {0};
+    int failed;
+    if (v->html && write_html(v, m, r->has_text ? &r->text : &r->vision, &e)) return not_compared(&e);
+    if (v->json) failed = cli_print_json(ls_verify_image_json(r, m, v->model_name));
+    else failed = print_lines(&text, ls_verify_image_text(r, &text, &e), &e);
+    return failed ? VERIFY_NOT_COMPARED : ls_verify_image_equal(r) ? VERIFY_EQUAL : VERIFY_DIVERGED;
+}
+
+static int run_images(verify *v, ls_model *m) {
+    ls_error e = {0};
+    ls_str messages = {0};
+    ls_verify_image_report r = {.n_images = 0};
+    verify_progress *progress = NULL;
+    ls_prepare_options o = v->common.pictures;
+    ls_code rc = cli_check_pictures(&v->common, m, &e);
+    if (!rc) rc = write_messages(v, &messages, &e);
+    o.text = messages.data;
+    o.len = messages.len;
+    o.chat = true;
+    o.pictures = v->common.picture;
+    if (!rc) rc = verify_progress_create(&progress, v->quiet, v->heartbeat, &e);
+    v->run.stage = verify_progress_stage;
+    v->run.stage_user = progress;
+    if (!rc) rc = ls_verify_image_run(&r, m, &v->run, &o, &e);
+    verify_progress_destroy(progress);
+    int code = rc ? not_compared(&e) : print_images(v, m, &r);
+    if (!rc) ls_verify_image_report_deinit(&r);
+    ls_str_deinit(&messages);
+    return code;
+}
+
+/* ---- With tokens, or a tower alone ------------------------------------------------------------------------------------------ */
 
 static int run(verify *v, ls_model *m, int32_t *prompt, size_t n_prompt) {
     ls_error e = {0};
@@ -229,6 +291,7 @@ static int run(verify *v, ls_model *m, int32_t *prompt, size_t n_prompt) {
 int cli_verify(int argc, char **argv) {
     verify v = {.run = {.decode = -1, .compiler = LS_BUILD_COMPILER}, .heartbeat = CLI_HEARTBEAT_SECONDS};
     cli_options_init(&v.common, "verify");
+    v.common.sees = true;
     int done = parse(&v, argc, argv);
     if (done) return done - 1;
     ls_model *m = NULL;
@@ -237,7 +300,9 @@ int cli_verify(int argc, char **argv) {
     size_t n = 0;
     if (v.ids_text && !cli_ids("verify", v.ids_text, &prompt, &n)) return VERIFY_NOT_COMPARED;
     int code = VERIFY_NOT_COMPARED;
-    if (cli_open(&v.common, v.model_name, &m)) code = read_prompt(&v, m, &prompt, &n, &e) ? not_compared(&e) : run(&v, m, prompt, n);
+    bool open = cli_open(&v.common, v.model_name, &m);
+    if (open && v.common.pictures.n_pictures) code = run_images(&v, m);
+    else if (open) code = read_prompt(&v, m, &prompt, &n, &e) ? not_compared(&e) : run(&v, m, prompt, n);
     ls_free(prompt);
     ls_model_destroy(m);
     return code;

@@ -48,6 +48,12 @@ ls_code ls_model_need_tokenizer(const ls_model *m, ls_error *e);
 /* The same, and a chat template that compiles. */
 ls_code ls_model_need_template(const ls_model *m, ls_error *e);
 
+/* ls_model_prepare for a model without an executor (LS_LOAD_GRAPH): the tower runs on |backend|, "native" or "reference". */
+ls_code ls_model_prepare_on(ls_prepared_prefill **out, ls_model *m, const char *backend, const ls_prepare_options *o, ls_error *e);
+
+/* Processed pictures of |o|, whole pictures and crops in order: *values f32 [*n, channels, size, size] belongs to the caller (ls_free). */
+ls_code ls_model_pixels(ls_model *m, const ls_prepare_options *o, float **values, size_t *n, ls_error *e);
+
 /* Makes m->identity from the graphs and the eyes (identity.c). */
 ls_code ls_model_identify(ls_model *m, ls_error *e);
 

@@ -10,6 +10,7 @@ enum { MAX_PICTURES = 4096 };
 /* What a request is made of on its way. */
 typedef struct work {
     ls_model *m;
+    const char *backend;    /* the tower's */
     const ls_prepare_options *o;
     ls_image *picture;      /* [n_pictures] */
     int32_t *crops;         /* [n_pictures] */
@@ -103,7 +104,7 @@ static ls_code check_qualified(const ls_model *m, ls_error *e) {
 
 static ls_code see_all(work *w, ls_error *e) {
     ls_model *m = w->m;
-    const ls_eyes_backend b = {.name = m->backend, .checkpoint = m->checkpoint, .xla = &m->xla, .level = m->level[0] ? m->level : NULL, .threads = m->threads};
+    const ls_eyes_backend b = {.name = w->backend, .checkpoint = m->checkpoint, .xla = &m->xla, .level = m->level[0] ? m->level : NULL, .threads = m->threads};
     for (size_t i = 0, n; i < w->o->n_pictures; i++) {
         ls_code rc = ls_eyes_see(&m->eyes, &b, &w->picture[i], &w->rows[i], &n, e);
         if (!rc && n != (size_t)w->crops[i] + 1)
@@ -160,6 +161,40 @@ const char *ls_model_no_vision(const ls_model *m) {
     return m->eyes.why.code ? m->eyes.why.text : "the model's configuration declares no vision";
 }
 
+/* Appends the processed picture |i| and its crops. */
+static ls_code add_pixels(work *w, size_t i, float **values, size_t *n, ls_error *e) {
+    ls_pixel_values v = {0};
+    ls_code rc = ls_image_process(&w->m->eyes.processor, &w->picture[i], &v, e);
+    size_t each = 3 * (size_t)v.height * (size_t)v.width;
+    if (!rc) rc = ls_realloc(values, (*n + (size_t)v.n) * each, sizeof **values, "pixel values", e);
+    if (!rc) memcpy(*values + *n * each, v.values, (size_t)v.n * each * sizeof **values);
+    if (!rc) *n += (size_t)v.n;
+    ls_pixel_values_deinit(&v);
+    return rc;
+}
+
+ls_code ls_model_pixels(ls_model *m, const ls_prepare_options *o, float **values, size_t *n, ls_error *e) {
+    *values = NULL;
+    *n = 0;
+    LS_TRY(ls_eyes_need(&m->eyes, e));
+    work w = {.m = m, .o = o};
+    ls_code rc = decode_all(&w, e);
+    for (size_t i = 0; !rc && i < o->n_pictures; i++) rc = add_pixels(&w, i, values, n, e);
+    work_deinit(&w);
+    if (!rc) return LS_OK;
+    ls_free(*values);
+    *values = NULL;
+    return rc;
+}
+
+ls_code ls_model_prepare_on(ls_prepared_prefill **out, ls_model *m, const char *backend, const ls_prepare_options *o, ls_error *e) {
+    LS_TRY(ls_eyes_need(&m->eyes, e));
+    work w = {.m = m, .backend = backend, .o = o};
+    ls_code rc = prepare(out, &w, e);
+    work_deinit(&w);
+    return rc;
+}
+
 ls_code ls_model_prepare(ls_prepared_prefill **out, ls_model *m, const ls_prepare_options *given, ls_error *e) {
     ls_prepare_options o = {0};
     if (!given->struct_size) LS_FAIL(e, LS_INVALID_ARGUMENT, "struct_size of the prepare options is 0; set it to sizeof(ls_prepare_options)");
@@ -167,8 +202,5 @@ ls_code ls_model_prepare(ls_prepared_prefill **out, ls_model *m, const ls_prepar
     LS_TRY(ls_eyes_need(&m->eyes, e));
     if (!m->executor) LS_FAIL(e, LS_FAILED_PRECONDITION, "the model was opened without an executor; open it with LS_LOAD_ALL");
     LS_TRY(check_qualified(m, e));
-    work w = {.m = m, .o = &o};
-    ls_code rc = prepare(out, &w, e);
-    work_deinit(&w);
-    return rc;
+    return ls_model_prepare_on(out, m, m->backend, &o, e);
 }

@@ -7,6 +7,7 @@
 
 #include "base/detmath.h"
 #include "contract/exact.h"
+#include "graph/batch.h"
 
 enum { KV_ROWS_MAX = 1 << 20, BIT_MAX = 22 };
 
@@ -21,6 +22,8 @@ typedef struct kind kind;
 struct ls_fault {
     const kind *kind;
     const ls_graph *g;
+    ls_fault_prompt prompt;
+    bool causal;      /* passes lose their blocks */
     ls_graph copy;    /* nodes: a copy; the rest borrowed */
     size_t node;      /* node: which */
     int bit;
@@ -85,10 +88,20 @@ static void see_attention(ls_fault *f, size_t node, float *values, int64_t rows,
     f->expressed |= is_scaled_attention(f, node) && position + rows > 1;
 }
 
-/* Image blocks of a prompt are the pass's, not the graph's: only a tower has bidirectional nodes. */
+static ls_span block_at(const ls_fault *f, int64_t position) {
+    return f->prompt.block && (size_t)position < f->prompt.n ? f->prompt.block[position] : (ls_span){0, 0};
+}
+
+static bool has_blocks(const ls_fault *f) {
+    for (size_t i = 0; f->prompt.block && i < f->prompt.n; i++)
+        if (f->prompt.block[i].end - f->prompt.block[i].begin > 1) return true;
+    return false;
+}
+
+/* Image blocks of a prompt are the pass's, not the graph's: there only a tower has bidirectional nodes. */
 static ls_code make_causal(ls_fault *f, const char *argument, ls_error *e) {
     (void)argument;
-    bool changed = false;
+    bool changed = f->causal = has_blocks(f);
     for (size_t i = 0; i < f->g->n_nodes; i++) {
         changed |= node_at(f, i)->bidirectional;
         f->copy.nodes[i].bidirectional = false;
@@ -97,13 +110,16 @@ static ls_code make_causal(ls_fault *f, const char *argument, ls_error *e) {
     LS_FAIL(e, LS_FAILED_PRECONDITION, "causal-mask does not apply: every attention of %s is causal, none is meant to be bidirectional", f->g->architecture);
 }
 
-static bool is_bidirectional(const ls_fault *f, size_t node) { return node_at(f, node)->bidirectional; }
+static bool is_bidirectional(const ls_fault *f, size_t node) {
+    return node_at(f, node)->bidirectional || (f->causal && node_at(f, node)->op == LS_OP_ATTENTION);
+}
 
 static void see_causal(ls_fault *f, size_t node, float *values, int64_t rows, int64_t cols, int64_t position) {
     (void)values;
     (void)cols;
-    (void)position;
-    f->expressed |= is_bidirectional(f, node) && rows > 1;
+    bool later = !f->causal && rows > 1;
+    for (int64_t i = 0; f->causal && i < rows; i++) later |= block_at(f, position + i).end > position + i + 1;
+    f->expressed |= is_bidirectional(f, node) && later;
 }
 
 /* ---- Rotary positions off by one --------------------------------------------------------------------------------------------- */
@@ -237,14 +253,14 @@ static void keep_inputs(ls_fault *f, size_t node, float *values, int64_t rows, i
 
 /* One head with a mask of ones and zeros that multiplies the scores: hidden keys get the score 0 and stay in the sum. Whether there
  * was a hidden key. */
-static bool attend(const ls_node *n, const seen *s, const float *q, int kv_head, int64_t position, int64_t keys, float *y) {
+static bool attend(const ls_node *n, const seen *s, const float *q, int kv_head, ls_span sees, int64_t keys, float *y) {
     int64_t stride = (int64_t)n->kv_heads * n->head_dim;
     double sum = 0, out[512] = {0};
     int d = n->head_dim < 512 ? n->head_dim : 512;
     bool hidden = false;
     for (int64_t j = 0; j < keys; j++) {
         const float *k = s->k + j * stride + (int64_t)kv_head * n->head_dim, *v = s->v + j * stride + (int64_t)kv_head * n->head_dim;
-        bool visible = j <= position && (!n->window || position - j < n->window);
+        bool visible = j >= sees.begin && j < sees.end;
         double score = 0;
         hidden |= !visible;
         for (int c = 0; visible && c < d; c++) score += (double)q[c] * (double)k[c];
@@ -264,7 +280,8 @@ static void multiply_mask(ls_fault *f, size_t node, float *values, int64_t rows,
     for (int64_t i = 0; i < rows; i++)
         for (int h = 0; h < n->heads; h++) {
             int64_t at = i * cols + (int64_t)h * n->head_dim;
-            f->expressed |= attend(n, s, s->q + at, h / (n->heads / n->kv_heads), position + i, (int64_t)s->n, values + at);
+            ls_span sees = ls_sees((int32_t)(position + i), n->window, block_at(f, position + i));
+            f->expressed |= attend(n, s, s->q + at, h / (n->heads / n->kv_heads), sees, (int64_t)s->n, values + at);
         }
 }
 
@@ -291,6 +308,62 @@ static void swap_rows(ls_fault *f, size_t node, float *values, int64_t rows, int
         float x = values[c];
         values[c] = values[cols + c];
         values[cols + c] = x;
+    }
+}
+
+/* ---- Image rows of a prompt ---------------------------------------------------------------------------------------------------- */
+
+static const float *image_row(const ls_fault *f, int64_t position) {
+    return f->prompt.embedding && (size_t)position < f->prompt.n ? f->prompt.embedding[position] : NULL;
+}
+
+static bool is_embedding(const ls_fault *f, size_t node) { return node_at(f, node)->op == LS_OP_EMBED; }
+
+static ls_code need_images(ls_fault *f, const char *argument, ls_error *e) {
+    (void)argument;
+    for (size_t i = 0; i < f->prompt.n; i++)
+        if (image_row(f, (int64_t)i)) return LS_OK;
+    LS_FAIL(e, LS_FAILED_PRECONDITION, "%s does not apply: the prompt has no image; give --image", f->kind->name);
+}
+
+/* As if rows that the projector made to be used as they are were scaled like a token's. */
+static void scale_images(ls_fault *f, size_t node, float *values, int64_t rows, int64_t cols, int64_t position) {
+    float scale = node_at(f, node)->scale;
+    if (!is_embedding(f, node)) return;
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t k = 0; image_row(f, position + i) && k < cols; k++) {
+            float *v = &values[i * cols + k], was = *v;
+            *v = ls_canon(was * scale);
+            f->expressed |= *v != was;
+        }
+}
+
+/* Begin of the |which|-th block of the prompt, or -1. */
+static int64_t block_begin(const ls_fault *f, int which) {
+    for (int64_t i = 0; f->prompt.block && (size_t)i < f->prompt.n; i = f->prompt.block[i].end > i ? f->prompt.block[i].end : i + 1)
+        if (f->prompt.block[i].end > i && which-- == 0) return i;
+    return -1;
+}
+
+static ls_code need_two_images(ls_fault *f, const char *argument, ls_error *e) {
+    (void)argument;
+    int64_t a = block_begin(f, 0), b = block_begin(f, 1);
+    if (a < 0 || b < 0 || block_at(f, a).end - a != block_at(f, b).end - b)
+        LS_FAIL(e, LS_FAILED_PRECONDITION, "swapped-images does not apply: the prompt has fewer than two images of equal length; give --image twice");
+    return need_images(f, argument, e);
+}
+
+static void swap_images(ls_fault *f, size_t node, float *values, int64_t rows, int64_t cols, int64_t position) {
+    int64_t a = block_begin(f, 0), b = block_begin(f, 1), n = block_at(f, a).end - a;
+    if (!is_embedding(f, node)) return;
+    for (int64_t i = 0; i < rows; i++) {
+        int64_t p = position + i, other = p >= a && p < a + n ? p - a + b : p >= b && p < b + n ? p - b + a : -1;
+        const float *from = other < 0 ? NULL : image_row(f, other);
+        for (int64_t k = 0; from && k < cols; k++) {
+            float v = ls_canon(from[k]);
+            f->expressed |= v != values[i * cols + k];
+            values[i * cols + k] = v;
+        }
     }
 }
 
@@ -361,6 +434,8 @@ static const kind kinds[] = {
     {"rope-off-by-one", "queries and keys are turned as if one position later", need_rope, is_rope, turn_more, NULL},
     {"identity-permutation", "query head h reads key head h mod kv_heads instead of its group's", need_groups, is_permuted, restore_heads, permute_queries},
     {"post-layernorm-missing", "the last norm of a vision tower is left out", find_post_norm, is_around_norm, skip_norm, keep_norm_input},
+    {"image-prescale-missing", "image rows are scaled like those of tokens", need_images, is_embedding, scale_images, NULL},
+    {"swapped-images", "the rows of the first two images change places", need_two_images, is_embedding, swap_images, NULL},
     {"swapped-rows", "the first two rows of the embeddings or patches change places", prepare_swap, is_first, swap_rows, NULL},
     {"node:NAME[@BIT]", "one bit (0, the lowest, to 22) of one value of a node is flipped, once", find_node, is_the_node, flip_bit, NULL},
 };
@@ -378,16 +453,17 @@ static const kind *find_kind(const char *name) {
 
 /* ---- Life ---------------------------------------------------------------------------------------------------------------------------- */
 
-ls_code ls_fault_create(ls_fault **out, const ls_graph *g, const char *name, ls_error *e) {
+ls_code ls_fault_create(ls_fault **out, const ls_graph *g, const ls_fault_prompt *prompt, const char *name, ls_error *e) {
     const kind *k = find_kind(name);
     if (!k)
         LS_FAIL(e, LS_NOT_FOUND,
                 "there is no fault \"%.100s\"; use causal-mask, mask-multiplied, embedding-scaled-twice, prescale-missing, rope-off-by-one, "
-                "identity-permutation, post-layernorm-missing, swapped-rows or node:NAME", name);
+                "identity-permutation, post-layernorm-missing, image-prescale-missing, swapped-images, swapped-rows or node:NAME", name);
     ls_fault *f;
     LS_TRY(ls_calloc(&f, 1, sizeof *f, "fault", e));
     f->kind = k;
     f->g = g;
+    if (prompt) f->prompt = *prompt;
     f->copy = *g;
     f->copy.nodes = NULL;
     ls_code rc = ls_calloc(&f->copy.nodes, g->n_nodes, sizeof *g->nodes, "fault", e);
@@ -415,6 +491,10 @@ void ls_fault_destroy(ls_fault *f) {
 }
 
 const ls_graph *ls_fault_graph(const ls_fault *f) { return &f->copy; }
+
+void ls_fault_pass(const ls_fault *f, ls_batch *b) {
+    if (f->causal) b->block = NULL;
+}
 
 void ls_fault_observe(const ls_fault *f, bool *mask) {
     for (size_t i = 0; f->kind->needs && i < f->g->n_nodes; i++)

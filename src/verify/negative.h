@@ -13,13 +13,23 @@ typedef struct ls_fault ls_fault;
 const char *ls_fault_name(size_t i);
 const char *ls_fault_meaning(size_t i);
 
+/* A prompt with images, for faults that need to know them; all NULL without. Borrowed. */
+typedef struct ls_fault_prompt {
+    const float *const *embedding; /* [n] */
+    const ls_span *block;          /* [n] */
+    size_t n;
+} ls_fault_prompt;
+
 /* The fault |name| for |g|, whose nodes must outlive it. NOT_FOUND: no such fault or node; FAILED_PRECONDITION: the fault
  * does not apply to this model, with the reason. */
-ls_code ls_fault_create(ls_fault **out, const ls_graph *g, const char *name, ls_error *e);
+ls_code ls_fault_create(ls_fault **out, const ls_graph *g, const ls_fault_prompt *prompt, const char *name, ls_error *e);
 void ls_fault_destroy(ls_fault *f);
 
 /* The graph that the right side runs: |g| itself, or a copy that lives as long as |f|. */
 const ls_graph *ls_fault_graph(const ls_fault *f);
+
+/* What the right side's pass is: |b| as the fault changes it. */
+void ls_fault_pass(const ls_fault *f, ls_batch *b);
 
 /* Nodes whose values the fault must see, added to mask [n_nodes]. */
 void ls_fault_observe(const ls_fault *f, bool *mask);

@@ -56,7 +56,8 @@ static ls_code open_sides(ls_comparison *c, ls_model *m, ls_error *e) {
     c->r->reference_side = c->file == 1;
     if (c->file >= 0) c->r->n_unknown = c->side[c->file].n_unknown;
     if (!c->o->negative) return LS_OK;
-    LS_TRY(ls_fault_create(&c->fault, c->side[1].graph, c->o->negative, e));
+    const ls_fault_prompt prompt = {.embedding = c->o->embedding, .block = c->o->block, .n = c->o->n_prompt};
+    LS_TRY(ls_fault_create(&c->fault, c->side[1].graph, &prompt, c->o->negative, e));
     c->side[1].fault = c->fault;
     snprintf(c->r->negative, sizeof c->r->negative, "%s", c->o->negative);
     return LS_OK;
@@ -113,6 +114,8 @@ static ls_code take_tokens(ls_comparison *c, ls_model *m, ls_error *e) {
     c->decode = o->decode < 0 ? 0 : o->decode;
     if (c->file >= 0) LS_TRY(take_file_tokens(c, &prompt, e));
     if (!c->n_prompt) LS_FAIL(e, LS_INVALID_ARGUMENT, "the prompt has no tokens");
+    if ((o->embedding || o->block) && c->n_prompt != o->n_prompt)
+        LS_FAIL(e, LS_INVALID_ARGUMENT, "the prompt with images must be given, not taken from a file");
     if (c->n_prompt > LS_VERIFY_MAX_TOKENS || c->decode > LS_VERIFY_MAX_TOKENS - (int)c->n_prompt)
         LS_FAIL(e, LS_OUT_OF_RANGE, "prompt of %zu tokens and %d after it; at most %d are compared", c->n_prompt, c->decode, LS_VERIFY_MAX_TOKENS);
     if (c->n_prompt > (size_t)m->context || c->decode > m->context - (int)c->n_prompt)
@@ -125,7 +128,10 @@ static ls_code take_tokens(ls_comparison *c, ls_model *m, ls_error *e) {
     for (size_t i = 0; i < n; i++) c->r->token[i].id = c->ids[i];
     c->chunk = o->chunk ? o->chunk : LS_VERIFY_DEFAULT_CHUNK;
     if ((size_t)c->chunk > c->n_prompt) c->chunk = (int)c->n_prompt;
-    c->passes = (int)(c->n_prompt + (size_t)c->chunk - 1) / c->chunk + c->decode;
+    for (size_t i = 0; o->block && i < c->n_prompt; i++)
+        if (o->block[i].end - o->block[i].begin > c->chunk) c->chunk = o->block[i].end - o->block[i].begin;
+    c->passes = c->decode;
+    for (int64_t at = 0; at < (int64_t)c->n_prompt; at += ls_verify_piece(c, at)) c->passes++;
     c->r->n_tokens = n;
     c->r->n_prompt = c->n_prompt;
     c->r->chunk = c->chunk;

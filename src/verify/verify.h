@@ -57,6 +57,9 @@ typedef struct ls_verify_options {
     /* The vision tower is compared on these pictures, one a pass, in place of the text model on tokens; NULL: it is not. */
     const float *const *image; /* [n_images] f32 [channels, image_size, image_size], as the tower takes them */
     size_t n_images;
+    /* Of the prompt's positions [n_prompt]: rows of images and the blocks they belong to (ls_batch); NULL: a prompt without images. */
+    const float *const *embedding;
+    const ls_span *block;
     int decode;                /* tokens after the prompt, one pass each; -1: all that a file holds, else 0 */
     int chunk;                 /* prompt rows of a pass; 0: LS_VERIFY_DEFAULT_CHUNK */
     bool same_input, bisect;

@@ -186,7 +186,9 @@ static void *forward(void *user) {
     half *h = user;
     run *x = h->run;
     ls_executor *exec = x->x[h->side];
-    h->rc = exec->forward(exec, &x->batch, x->logits[h->side], &h->e);
+    ls_batch batch = x->batch;
+    if (x->c->side[h->side].fault) ls_fault_pass(x->c->side[h->side].fault, &batch);
+    h->rc = exec->forward(exec, &batch, x->logits[h->side], &h->e);
     pthread_mutex_lock(&x->mutex);
     x->finished[h->side] = true;
     pthread_cond_broadcast(&x->changed);
@@ -226,13 +228,26 @@ static void take_next(run *x, int64_t next) {
     c->r->token[next].id = best;
 }
 
+int64_t ls_verify_piece(const ls_comparison *c, int64_t position) {
+    const ls_span *block = c->o->block;
+    int64_t prompt = (int64_t)c->n_prompt, past = 0, whole = 0;
+    if (position >= prompt) return 1;
+    for (int64_t i = position; i < prompt && (i - position < c->chunk || !whole); i++) {
+        if (block && block[i].end > past) past = block[i].end;
+        if (past <= i + 1) whole = i + 1 - position;
+    }
+    return whole;
+}
+
 static ls_code run_passes(run *x, ls_error *e) {
     ls_comparison *c = x->c;
     int64_t total = (int64_t)c->n_prompt + c->decode, prompt = (int64_t)c->n_prompt;
     ls_verify_tell(c, "comparing", "", 0, c->passes * (int)c->graph->n_nodes, true);
     for (x->pass = 0; x->position < total; x->pass++) {
-        int64_t left = prompt - x->position, rows = left <= 0 ? 1 : left < c->chunk ? left : c->chunk;
+        int64_t rows = ls_verify_piece(c, x->position);
         x->batch = (ls_batch){.n_rows = (int)rows, .token = c->ids + x->position, .slot = x->slot, .n_out = (int)rows, .out_row = x->row};
+        if (x->position < prompt && c->o->embedding) x->batch.embedding = c->o->embedding + x->position;
+        if (x->position < prompt && c->o->block) x->batch.block = c->o->block + x->position;
         LS_TRY(run_pass(x, e));
         if (x->position + rows >= prompt) take_next(x, x->position + rows);
         x->position += rows;

@@ -27,6 +27,9 @@ ls_code ls_verify_passes(ls_comparison *c, const bool *compared, int *first, ls_
 /* bisect.c: finds the first diverging node with at most |probes| nodes (and a node's inputs) observed in a run. */
 ls_code ls_verify_bisect(ls_comparison *c, int probes, ls_error *e);
 
+/* Prompt rows of the pass that begins at |position|: at most a chunk, and no image block is split. */
+int64_t ls_verify_piece(const ls_comparison *c, int64_t position);
+
 void ls_verify_tell(const ls_comparison *c, const char *name, const char *detail, int done, int total, bool begins);
 
 #endif

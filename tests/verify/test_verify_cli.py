@@ -104,6 +104,17 @@ class VerifyTest(unittest.TestCase):
             self.assertIn("1 of 672 values fail", text)
             self.assertRegex(text, r"flat index \d+ = \[6, \d+\], token position 6")
 
+    def test_pictures(self):
+        model = os.path.join(os.path.dirname(MODELS), "vision", "gemma3_random")
+        args = [model, "--right", "reference", "--image", os.path.join(model, "two_0.png"), "--image", os.path.join(model, "two_1.png"), "-p", "What is it?"]
+        text = self.check(run(*args), EQUAL, "processor.pixel_values: 2 images")
+        self.assertEqual(text.count("EQUAL in all that was compared"), 2)
+        report = json.loads(self.check(run(*args, "--negative", "swapped-images", "--json"), DIVERGED))
+        self.assertEqual((report["schema"], report["equal"], report["vision"]["result"]), ("lockstep-verify-image-v1", False, "equal"))
+        self.check(run(*args, "--negative", "post-layernorm-missing"), DIVERGED, "not compared: an earlier stage diverged")
+        self.check(run(LLAMA, "--right", "reference", "--image", "x.png", "-p", "a"), NOT_COMPARED, "--image is refused")
+        self.check(run(*args, "--ids", "1,2"), NOT_COMPARED, "--image takes a text")
+
     def test_negative_controls(self):
         for name in ("mask-multiplied", "prescale-missing", "rope-off-by-one", "identity-permutation", "swapped-rows"):
             self.check(run(LLAMA, "--right", "reference", *IDS, "--negative", name), DIVERGED, f"fault  {name}")
