@@ -14,7 +14,8 @@ static const char help[] =
     "Chats with a model. Without -p it asks for questions; /clear forgets the conversation, /exit or ^D ends it.\n" CLI_MODEL_HELP CLI_IMAGE_HELP
     "  Pictures belong to the first question and stand before it; in a conversation /image FILE adds one to the next question.\n"
     "\nConversation:\n"
-    "  -p, --prompt TEXT   one question, one answer; - reads standard input (the default when that is no terminal)\n"
+    "  -p, --prompt TEXT   one question, one answer; - reads standard input (the default when that is no terminal),\n"
+    "                      without the last line's end\n"
     "  --system TEXT       instructions for the model\n"
     "  -n, --max-tokens N  longest answer; default: as far as the context reaches\n"
     "  --stop TEXT         end an answer before this text; repeatable\n"
@@ -132,7 +133,10 @@ static int answer_once(chat *c) {
     ls_error e = {0};
     ls_str text = {0};
     bool interrupted = false;
-    ls_code rc = cli_text(c->prompt ? c->prompt : "-", &text, &e);
+    const char *source = c->prompt ? c->prompt : "-";
+    ls_code rc = cli_text(source, &text, &e);
+    /* The end of a line ends the question, as it does in the prompt loop: echo "A question" | lockstep run */
+    if (!rc && !strcmp(source, "-") && text.len && text.data[text.len - 1] == '\n') text.len--;
     if (!rc) rc = add_question(c, text.data, text.len, &e);
     if (!rc) rc = reply(c, &interrupted, &e);
     ls_str_deinit(&text);

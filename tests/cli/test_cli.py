@@ -360,8 +360,9 @@ class ChatTest(unittest.TestCase):
         self.assertEqual(r.returncode, 0, r.stderr)
         self.assertEqual(r.stdout, "The capital of France is Paris.\n")
         self.assertEqual(r.stderr, "")
-        again = run("run", SMOLLM2, "--temp", "0", "-n", "32", input="What is the capital of France?")
-        self.assertEqual(again.stdout, r.stdout)
+        for end in ("", "\n"):
+            again = run("run", SMOLLM2, "--temp", "0", "-n", "32", input="What is the capital of France?" + end)
+            self.assertEqual(again.stdout, r.stdout)
 
     def test_system_and_stop(self):
         r = run("run", SMOLLM2, "-p", "What is the capital of France?", "--temp", "0", "-n", "32", "--stop", " is", "--stats")
