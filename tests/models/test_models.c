@@ -383,6 +383,31 @@ static void towers_are_built_or_refused_by_name(void **state) {
     ls_checkpoint_close(c);
 }
 
+/* Every field of the tower's configuration with every kind of nonsense: an error, or a graph where the field does not matter. */
+static void nonsense_about_vision_gives_errors(void **state) {
+    (void)state;
+    static const char *const fields[] = {"hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "image_size", "patch_size", "num_channels",
+                                         "layer_norm_eps", "hidden_act", "model_type", "vision_use_head"};
+    static const char *const values[] = {"0", "-1", "1", "7", "1048576", "9223372036854775807", "1e300", "0.5", "null", "true", "\"\"", "\"gelu\"", "[]", "{}"};
+    int built = 0, refused = 0;
+    for (size_t f = 0; f < sizeof fields / sizeof *fields; f++)
+        for (size_t k = 0; k < sizeof values / sizeof *values; k++) {
+            char config[200];
+            ls_error e = {0};
+            ls_checkpoint *c;
+            ls_vision v;
+            snprintf(config, sizeof config, "{\"vision_config\": {\"%s\": %s}}", fields[f], values[k]);
+            ls_code rc = build_vision(LS_FIXTURES "/vision/tower", config, &v, &c, &e);
+            if (rc && !e.text[0]) fail_msg("%s: no message", config);
+            if (!rc != (v.graph != NULL)) fail_msg("%s: code %d", config, (int)rc);
+            built += !rc;
+            refused += rc != LS_OK;
+            ls_vision_deinit(&v);
+            ls_checkpoint_close(c);
+        }
+    assert_true(built > 0 && refused > built);
+}
+
 /* Tensors of the tower's goldens, seen as matrices that lie otherwise. */
 static void layouts_move_numbers(void **state) {
     (void)state;
@@ -424,6 +449,7 @@ int main(void) {
                                        cmocka_unit_test(architectures_and_quantisations_are_refused_by_name),
                                        cmocka_unit_test(nonsense_gives_errors),
                                        cmocka_unit_test(towers_are_built_or_refused_by_name),
-                                       cmocka_unit_test(layouts_move_numbers)};
+                                       cmocka_unit_test(layouts_move_numbers),
+                                       cmocka_unit_test(nonsense_about_vision_gives_errors)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
