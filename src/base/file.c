@@ -48,6 +48,14 @@ void ls_map_close(ls_map *m) {
     *m = (ls_map){0};
 }
 
+void ls_map_prefer_huge(const ls_map *m) {
+#ifdef MADV_HUGEPAGE
+    if (m->data) madvise((void *)(uintptr_t)m->data, m->size, MADV_HUGEPAGE);
+#else
+    (void)m;
+#endif
+}
+
 void ls_map_forget(const ls_map *m, size_t offset, size_t len) {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     size_t first = (offset + page - 1) / page * page, last = (offset + len) / page * page;

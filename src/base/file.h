@@ -13,6 +13,9 @@ typedef struct ls_map {
 ls_code ls_map_open(ls_map *m, const char *path, ls_error *e); /* NOT_FOUND, PERMISSION_DENIED, INVALID_ARGUMENT (a folder) */
 void ls_map_close(ls_map *m);                                  /* zeroes |m|; fine on a zeroed struct */
 
+/* Asks the system to read the file into huge pages, where it can; for files that are computed with in place. */
+void ls_map_prefer_huge(const ls_map *m);
+
 /* Tells the system that these bytes will not be read again soon, so their pages stop counting as resident. */
 void ls_map_forget(const ls_map *m, size_t offset, size_t len);
 

@@ -58,7 +58,10 @@ ls_code ls_checkpoint_add_file(ls_checkpoint *c, const char *path, ls_error *e) 
     LS_TRY(ls_map_open(&f->map, path, e));
     f->path = path;
     c->n_files++;
-    if (ls_packfile_is(f->map.data, f->map.size)) return ls_packfile_parse(c, f->map.data, f->map.size, path, e);
+    if (ls_packfile_is(f->map.data, f->map.size)) {
+        ls_map_prefer_huge(&f->map);
+        return ls_packfile_parse(c, f->map.data, f->map.size, path, e);
+    }
     if (!gguf && !safetensors)
         LS_FAIL(e, LS_INVALID_ARGUMENT,
                 "\"%s\" is no checkpoint: give a .gguf file, a .safetensors file, a model folder or what lockstep pack made", path);

@@ -100,9 +100,9 @@ LS_INLINE lanes v_sar_each(lanes a, lanes n) {
     EACH a.v[i] >>= n.v[i];
     return a;
 }
-/* Logical right shift of each lane by the lane of |n|, 0 to 31. */
+/* Logical right shift of each lane by the lane of |n|; 32 and more, which only damaged weights have, give 0. */
 LS_INLINE lanes v_shr_each(lanes a, lanes n) {
-    EACH a.v[i] = (int32_t)((uint32_t)a.v[i] >> n.v[i]);
+    EACH a.v[i] = (uint32_t)n.v[i] < 32 ? (int32_t)((uint32_t)a.v[i] >> n.v[i]) : 0;
     return a;
 }
 /* table[index], for both halves; indices 0 to 15. */
