@@ -90,7 +90,7 @@ typedef enum ls_load_parts {
 typedef struct ls_model_options {
     size_t struct_size;
     ls_load_parts parts;
-    const char *contract; /* "exact16", "exact24" or "float"; NULL: exact16, or that of a pack file */
+    const char *contract; /* "exact16", "exact16-kv8", "exact24" or "float"; NULL: exact16, or that of a pack file */
     const char *backend;  /* "native" (NULL), "reference" or "xla" */
     const char *level;    /* instruction-set level of the native backend; NULL: the best of this machine */
     int threads;          /* native; 0: all cores */

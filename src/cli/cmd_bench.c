@@ -139,6 +139,8 @@ static int parse(bench *b, int argc, char **argv) {
     }
     if (b->common.help) return cli_options_help(&b->common, help) + 1;
     if (argc - optind != 1) return cli_usage("bench", "give one model") + 1;
+    if (b->steps && (b->common.session.lookup || b->common.draft))
+        return cli_usage("bench", "--steps measures plain passes; leave out --lookup and --draft") + 1;
     b->model_name = argv[optind];
     return cli_options_finish(&b->common) ? 0 : CLI_USAGE + 1;
 }

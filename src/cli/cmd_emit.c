@@ -18,7 +18,7 @@ static const char help[] =
     "  --tokens N          rows of a prefill or extend; default: 64\n"
     "  --batch N           sequences of decode_ragged (4 or 8, any from 1 on) and of the extends; default: 4, extends 1\n"
     "  --capacity C        positions of the caches, a multiple of 256 that the model allows; default: 256\n"
-    "  --contract NAME     exact16 (default), exact24 or float\n"
+    "  --contract NAME     exact16 (default), exact16-kv8, exact24 or float\n"
     "  --precision NAME    contract float: operands of products as f32 (default), f16 or bf16; sums stay f32\n"
     "  --quant NAME        contract float: dense (default), or packed: MLX weights are unpacked in the graph\n"
     "  --carrier NAME      exact contracts: numbers that carry integer products, f32 (default), f64 or i8; the same bits\n"

@@ -15,7 +15,7 @@ static const char help[] =
     "processes share its memory. Answers are the same, bit for bit. lockstep inspect FILE --check verifies all its checksums.\n"
     "MODEL is a .gguf file, a Hugging Face folder, or org/name from the cache (lockstep pull).\n\n"
     "  -o, --output FILE   the file to write; replaced only when all is written\n"
-    "  --contract NAME     exact16 (default) or exact24; also LOCKSTEP_CONTRACT\n"
+    "  --contract NAME     exact16 (default), exact16-kv8 or exact24; also LOCKSTEP_CONTRACT\n"
     "  --threads N         threads; default: all cores. Does not change the file\n"
     "  --json              describe the file as one JSON object\n"
     "  --help              this text\n\n"

@@ -27,7 +27,7 @@ static const char help[] =
     "                      (tools/dump_reference.py). An executor takes options after commas: contract=NAME, level=NAME,\n"
     "                      threads=N, as in native,contract=exact24,level=avx2; xla: device=NAME, plugin=PATH,\n"
     "                      target=NAME (iree on a GPU), precision=f32|f16|bf16, quant=dense|packed, modules=fused|nodes\n"
-    "  --contract NAME     exact16 (default), exact24 or float: of sides that do not say\n"
+    "  --contract NAME     exact16 (default), exact16-kv8, exact24 or float: of sides that do not say\n"
     "  --level NAME, --threads N   the same\n"
     "  --ctx-size N        positions the model is set up for\n"
     "\nTokens:\n"

@@ -194,7 +194,8 @@ static bool take_xla_variables(cli_options *o) {
 /* Variables of one backend count only there, so that setting them does not hinder another. */
 static bool take_environment(cli_options *o) {
     ls_model_options *m = &o->model;
-    const variable v[] = {{"LOCKSTEP_CONTRACT", &m->contract, "exact16, exact24, float"}, {"LOCKSTEP_BACKEND", &m->backend, "native, reference, xla"}};
+    const variable v[] = {{"LOCKSTEP_CONTRACT", &m->contract, "exact16, exact16-kv8, exact24, float"},
+                          {"LOCKSTEP_BACKEND", &m->backend, "native, reference, xla"}};
     const char *context = m->context ? NULL : lookup("LOCKSTEP_CTX_SIZE");
     if (context && !cli_int(o->command, "LOCKSTEP_CTX_SIZE", context, 1, LS_MAX_CONTEXT, &m->context)) return false;
     if (!take_variables(o, v, sizeof v / sizeof *v)) return false;

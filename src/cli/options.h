@@ -65,7 +65,7 @@ enum {
 #define CLI_MODEL_HELP                                                                                                         \
     "MODEL is a .gguf file, a Hugging Face folder, a pack file (lockstep pack), or org/name from the cache (lockstep pull).\n"  \
     "\nRunning:\n"                                                                                                             \
-    "  --contract NAME     exact16 (default, or what a pack file is for), exact24 or float\n"                                    \
+    "  --contract NAME     exact16 (default, or what a pack file is for), exact16-kv8, exact24 or float\n"                                    \
     "  --backend NAME      native (default), reference or xla\n"                                                                    \
     "  --threads N         threads of the native backend; default: all cores. Does not change results\n"                       \
     "  --ctx-size N        positions (prompt and answer); default: 4096 or what the model allows\n"                            \

@@ -8,12 +8,23 @@ typedef enum ls_contract {
     LS_CONTRACT_EXACT16, /* 16-bit activation mantissas, equal bits everywhere */
     LS_CONTRACT_EXACT24, /* 24-bit mantissas, equal bits everywhere, error no larger than f32's own */
     LS_CONTRACT_FLOAT,   /* f32 operations; per-operator thresholds */
+    LS_CONTRACT_EXACT16_KV8, /* exact16 with keys and values of 8-bit mantissas, equal bits everywhere */
     LS_CONTRACT_COUNT
 } ls_contract;
 
 enum { LS_CONTRACT_VERSION = 1 }; /* of all exact definitions; a changed definition is a new version */
 
-/* "exact16", "exact24", "float". */
+/* The contracts whose bits are defined, |i| below LS_EXACT_CONTRACTS. */
+enum { LS_EXACT_CONTRACTS = 3 };
+ls_contract ls_contract_exact_at(int i);
+
+/* Whether activations have 24-bit mantissas; of an exact contract. */
+static inline bool ls_contract_is_wide(ls_contract c) { return c == LS_CONTRACT_EXACT24; }
+
+/* The contract that defines the linear operators of an exact contract: exact16-kv8 differs from exact16 in attention alone. */
+static inline ls_contract ls_contract_of_products(ls_contract c) { return c == LS_CONTRACT_EXACT16_KV8 ? LS_CONTRACT_EXACT16 : c; }
+
+/* "exact16", "exact24", "float", "exact16-kv8". */
 const char *ls_contract_name(ls_contract c);
 
 /* INVALID_ARGUMENT, listing the allowed names, when |name| is none of them. */

@@ -17,6 +17,7 @@ enum {
     LS_EXACT_SCALE_BITS = 23,  /* integer scales satisfy |S| <= 2^23 */
     LS_EXACT_KEY_RANGE = 256,  /* attention sums keys in absolute ranges of this many positions */
     LS_EXACT_P16 = 14,         /* p of exact16: |q| <= 127 * 2^8, two signed bytes */
+    LS_EXACT_KV_P8 = 6,        /* p of keys and values under exact16-kv8: |q| <= 127, one signed byte */
     LS_EXACT_P24 = 24,         /* p of exact24: |q| <= 127 * 2^18, a 25-bit magnitude and a sign */
     LS_EXACT_ATTN_P24 = 26,    /* p of queries, keys and values under exact24 */
     LS_EXACT_WEIGHT_P24 = 22,  /* p of float weights under exact24: |u| <= 127 * 2^16, three signed bytes */
@@ -29,6 +30,7 @@ enum {
     LS_EXACT_WEIGHT_BITS16 = 15,
     LS_EXACT_WEIGHT_BITS24 = 25,
     LS_EXACT_SUM_SHIFT16 = 8,
+    LS_EXACT_SUM_SHIFT8 = 16,  /* under exact16-kv8 */
     LS_EXACT_SUM_SHIFT24 = -10
 };
 

@@ -10,13 +10,13 @@ static int largest_integer(const ls_weight_form *f) {
 
 ls_code ls_weight_form_of(ls_weight_form *f, const ls_tensor *t, ls_contract contract, ls_error *e) {
     int64_t cols = t->rank ? t->shape[t->rank - 1] : 1;
-    if (contract != LS_CONTRACT_EXACT16 && contract != LS_CONTRACT_EXACT24)
+    if (contract == LS_CONTRACT_FLOAT)
         LS_FAIL(e, LS_INVALID_ARGUMENT, "tensor \"%s\": contract %s has no integer form", t->name, ls_contract_name(contract));
     if (cols < 1 || cols > LS_EXACT_MAX_COLS)
         LS_FAIL(e, LS_INVALID_ARGUMENT, "tensor \"%s\": rows of %lld columns; exact contracts allow 1 to %d", t->name, (long long)cols, LS_EXACT_MAX_COLS);
     const ls_format_info *info = ls_format_get(t->format);
     bool mlx = t->format == LS_MLX_AFFINE;
-    bool wide = contract == LS_CONTRACT_EXACT24;
+    bool wide = ls_contract_is_wide(contract);
     *f = (ls_weight_form){.contract = contract, .cols = cols, .p = wide ? LS_EXACT_P24 : LS_EXACT_P16,
                           .weight_p = wide ? LS_EXACT_WEIGHT_P24 : LS_EXACT_P16, .h = wide ? 4 : 0};
     f->quantised = mlx || (t->format != LS_F32 && t->format != LS_F16 && t->format != LS_BF16);

@@ -15,7 +15,7 @@ static void *take(void *mem, size_t *at, size_t bytes) {
 }
 
 static size_t lay_out(ls_acts *a, void *mem, ls_contract contract, int64_t rows, int64_t cols) {
-    *a = (ls_acts){.contract = contract, .planes = contract == LS_CONTRACT_EXACT16 ? 1 : 2, .rows = rows, .cols = cols};
+    *a = (ls_acts){.contract = contract, .planes = ls_contract_is_wide(contract) ? 2 : 1, .rows = rows, .cols = cols};
     a->blocks = (cols + LS_EXACT_BLOCK - 1) / LS_EXACT_BLOCK;
     size_t cells = (size_t)rows * (size_t)a->blocks, planes = (size_t)a->planes, at = 0;
     a->q = take(mem, &at, cells * planes * LS_EXACT_BLOCK * sizeof *a->q);

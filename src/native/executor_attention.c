@@ -48,9 +48,9 @@ static void append_rows(ls_native *x, const ls_node *n, int head, int begin, int
     for (int row = begin; row < end; row++) {
         int position = x->position[row];
         uint8_t *block = ls_kv_head(&x->kv, n->layer, x->batch->slot[row], position, head);
-        int e = ls_native_ops(x)->quantise(scratch->mantissa, k + row * cols, a->d, a->p);
+        int e = ls_native_ops(x)->quantise(scratch->mantissa, k + row * cols, a->d, a->pk);
         ls_kv_put_key(a, block, position % LS_KV_BLOCK, scratch->mantissa, e);
-        e = ls_native_ops(x)->quantise(scratch->mantissa, v + row * cols, a->d, a->p);
+        e = ls_native_ops(x)->quantise(scratch->mantissa, v + row * cols, a->d, a->pk);
         ls_kv_put_value(a, block, position % LS_KV_BLOCK, scratch->mantissa, e);
     }
 }

@@ -49,7 +49,7 @@ static void product(const part *p, int expert, int role, int chunk, const ls_act
     const ls_packed *w = p->w->expert[role * p->m->experts + expert];
     int64_t begin = (int64_t)chunk * EXPERT_TILES, end = begin + EXPERT_TILES < w->tiles ? begin + EXPERT_TILES : w->tiles;
     ls_linear_out out = {.y = y, .stride = w->rows};
-    ls_native_kernels(p->x)->linear[p->x->g->contract][w->kind](w, begin, end, in, p->s->begin[expert], p->s->begin[expert + 1], &out,
+    ls_native_kernels(p->x)->linear[ls_contract_of_products(p->x->g->contract)][w->kind](w, begin, end, in, p->s->begin[expert], p->s->begin[expert + 1], &out,
                                                       ls_pool_scratch(p->x->pool, p->thread));
 }
 
@@ -69,7 +69,7 @@ static void glu_pair(const part *p, int pair) {
     int64_t inner = p->m->gate[0].rows;
     float *g = p->s->gate + pair * inner;
     ls_native_ops(p->x)->glu(g, g, p->s->up + pair * inner, inner, p->n->act);
-    ls_native_kernels(p->x)->quantise[p->x->g->contract](&p->s->inner, pair, g);
+    ls_native_kernels(p->x)->quantise[ls_contract_of_products(p->x->g->contract)](&p->s->inner, pair, g);
 }
 
 /* Kept experts of a row are in ascending order. */

@@ -98,7 +98,7 @@ void ls_native_rows_task(ls_native *x, int step, int task) {
         int64_t cols = n->cols;
         for (int row = begin; row < end; row++) {
             if (it.kind == LS_ITEM_NODE) node_row(x, it.node, row);
-            else ls_native_kernels(x)->quantise[x->g->contract](&x->acts[it.node], row, value + row * cols);
+            else ls_native_kernels(x)->quantise[ls_contract_of_products(x->g->contract)](&x->acts[it.node], row, value + row * cols);
             /* Each row made its page of the table and those around it resident; forward() sees to the few rows of decoding. */
             if (is_table && (row + 1 - begin) % TABLE_ROWS == 0) ls_checkpoint_forget(x->checkpoint, n->w[0]->tensor);
         }
@@ -117,7 +117,8 @@ static void product(ls_native *x, int node, int64_t begin, int64_t end, int rows
     const ls_node *n = &x->g->nodes[node];
     const ls_packed *w = x->weights.node[node].matrix;
     ls_linear_out out = {.y = ls_native_value(x, node), .stride = n->cols, .bias = x->weights.node[node].b};
-    ls_native_kernels(x)->linear[x->g->contract][w->kind](w, begin, end, &x->acts[n->in[0]], 0, rows, &out, ls_pool_scratch(x->pool, thread));
+    ls_native_kernels(x)->linear[ls_contract_of_products(x->g->contract)][w->kind](w, begin, end, &x->acts[n->in[0]], 0, rows, &out,
+                                                                                 ls_pool_scratch(x->pool, thread));
 }
 
 static void gated_columns(ls_native *x, int node, int64_t begin, int64_t end, int rows) {

@@ -33,6 +33,30 @@ static void NAME(scores16_)(const ls_attn *a, const ls_attn_tile *t, int q0, con
     }
 }
 
+static void NAME(scores8_)(const ls_attn *a, const ls_attn_tile *t, int q0, const uint8_t *head, int key, ls_attn_space *s) {
+    const int8_t *keys = (const int8_t *)(const void *)head;
+    const uint8_t *exponent = head + ls_kv_layout_of(a).key_exp;
+    const int32_t *q = t->q + q0 * a->dp;
+    for (int j = 0; j < LS_KV_BLOCK; j += 2 * W) {
+        vi sum[NQ][2];
+        for (int i = 0; i < NQ; i++) sum[i][0] = sum[i][1] = vi_set(0);
+        int p = 0;
+        do {
+            const int8_t *k = keys + (p * LS_KV_BLOCK + j) * 2;
+            vi k0 = vi_load_pairs8(k), k1 = vi_load_pairs8(k + 2 * W);
+            for (int i = 0; i < NQ; i++) {
+                vi pair = vi_set(q[i * a->dp + p]);
+                sum[i][0] = vi_dot16(sum[i][0], k0, pair);
+                sum[i][1] = vi_dot16(sum[i][1], k1, pair);
+            }
+        } while (++p < a->dp / 2);
+        for (int i = 0; i < NQ; i++)
+            for (int n = 0; n < 2; n++)
+                vi_store(s->z[q0 + i] + key + j + n * W,
+                         limited_score(a, narrow_shift(a, sum[i][n]), vf_set(query_unit(a, t, q0 + i)), key_units(a, exponent + j + n * W)));
+    }
+}
+
 static void NAME(scores24_)(const ls_attn *a, const ls_attn_tile *t, int q0, const uint8_t *head, int key, ls_attn_space *s) {
     const int32_t *keys = (const int32_t *)(const void *)head;
     const uint8_t *exponent = head + ls_kv_layout_of(a).key_exp;
@@ -93,6 +117,28 @@ static void NAME(values16_)(const ls_attn *a, int q0, const uint8_t *const *bloc
         for (int i = 0; i < NQ; i++) {
             int64_t *o = (int64_t *)(void *)(part + (size_t)(q0 + i) * bytes + sizeof(ls_attn_part)) + d;
             for (int n = 0; n < 2; n++) vq_store(o + n * W, vq_add(vi_mul_wide(high[i][n], vi_set(256)), vi_mul_wide(low[i][n], vi_set(1))));
+        }
+    }
+}
+
+static void NAME(values8_)(const ls_attn *a, int q0, const uint8_t *const *block, span all, ls_attn_space *s, uint8_t *part) {
+    size_t bytes = ls_attn_part_bytes(a), values = ls_kv_layout_of(a).values;
+    for (int d = 0; d < a->dp; d += 2 * W) {
+        vi sum[NQ][2];
+        for (int i = 0; i < NQ; i++) sum[i][0] = sum[i][1] = vi_set(0);
+        int key = all.begin;
+        do {
+            const int8_t *v = (const int8_t *)(const void *)(block[key / LS_KV_BLOCK] + values) + key % LS_KV_BLOCK * a->dp + 2 * d;
+            vi v0 = vi_load_pairs8(v), v1 = vi_load_pairs8(v + 2 * W);
+            for (int i = 0; i < NQ; i++) {
+                vi w = vi_set(pair_at(s->half[q0 + i][0] + key));
+                sum[i][0] = vi_dot16(sum[i][0], v0, w);
+                sum[i][1] = vi_dot16(sum[i][1], v1, w);
+            }
+        } while ((key += 2) < all.end);
+        for (int i = 0; i < NQ; i++) {
+            int64_t *o = (int64_t *)(void *)(part + (size_t)(q0 + i) * bytes + sizeof(ls_attn_part)) + d;
+            for (int n = 0; n < 2; n++) vq_store(o + n * W, vi_mul_wide(sum[i][n], vi_set(1)));
         }
     }
 }

@@ -18,13 +18,14 @@ enum {
 typedef struct ls_attn {
     int d, dp;        /* columns of a head, and rounded up to 32 */
     bool wide;        /* exact24 */
-    int p, c, f, pb, g;
+    bool narrow;      /* exact16-kv8 */
+    int p, pk, c, f, pb, g; /* p of queries, of keys and values */
     float limit, k, cap_factor;
     bool capped;
 } ls_attn;
 
 /* Bytes of one key head in a block, and where its parts begin. exact16: keys int16 [dp / 2][64][2] (two columns of one key
- * side by side), values int16 [32][dp][2] (two keys of one column side by side). exact24: keys int32 [dp][64], values
+ * side by side), values int16 [32][dp][2] (two keys of one column side by side). exact16-kv8: the same of int8. exact24: keys int32 [dp][64], values
  * int32 [64][dp]. Then the biased exponents, uint8 [64] of keys and [64] of values. */
 typedef struct ls_kv_layout {
     size_t values, key_exp, value_exp, bytes;
@@ -35,7 +36,8 @@ typedef struct ls_attn_tile {
     int n;
     int64_t first[LS_ATTN_TILE], last[LS_ATTN_TILE]; /* visible keys of each query */
     int e[LS_ATTN_TILE];                             /* block exponents */
-    int32_t *q; /* [n][dp]. exact16: dp / 2 pairs of high bytes, then of low bytes (q = 256 h + l) as int16; exact24: mantissas */
+    int32_t *q; /* [n][dp]. exact16: dp / 2 pairs of high bytes, then of low bytes (q = 256 h + l) as int16; exact16-kv8: dp / 2 pairs of
+                   mantissas as int16; exact24: mantissas */
 } ls_attn_tile;
 
 /* What one range of 256 keys gives one query; followed by o, int64 [dp]. |any| 0: no visible key. */
@@ -50,7 +52,7 @@ typedef struct ls_attn_space {
         int64_t z64[LS_ATTN_TILE][LS_EXACT_KEY_RANGE]; /* and under exact24 */
     };
     union {
-        int16_t half[LS_ATTN_TILE][2][LS_EXACT_KEY_RANGE]; /* weights under exact16: 256 * half[0] + half[1] */
+        int16_t half[LS_ATTN_TILE][2][LS_EXACT_KEY_RANGE]; /* weights under exact16: 256 * half[0] + half[1]; under exact16-kv8: half[0] */
         int32_t w[LS_ATTN_TILE][LS_EXACT_KEY_RANGE];       /* weights under exact24 */
     };
 } ls_attn_space;

@@ -46,6 +46,7 @@ static inline void vi_store16(int16_t *p, vi a) {
     __m256i packed = _mm256_permute4x64_epi64(_mm256_packs_epi32(a, a), 0x08);
     _mm_storeu_si128((__m128i *)(void *)p, _mm256_castsi256_si128(packed));
 }
+static inline vi vi_load_pairs8(const int8_t *p) { return _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)p)); }
 static inline vi vi_load8(const uint8_t *p) { return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p)); }
 static inline vi vi_load_twice(const int32_t *p, int64_t n) {
     __m128i a = _mm_maskload_epi32(p, _mm256_castsi256_si128(first_lanes(n)));

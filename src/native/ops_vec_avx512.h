@@ -41,6 +41,7 @@ static inline vi vi_load_n(const void *p, int64_t n) { return _mm512_maskz_loadu
 static inline void vi_store(void *p, vi a) { _mm512_storeu_si512(p, a); }
 static inline void vi_store_n(void *p, vi a, int64_t n) { _mm512_mask_storeu_epi32(p, first_lanes(n), a); }
 static inline void vi_store16(int16_t *p, vi a) { _mm256_storeu_si256((__m256i *)(void *)p, _mm512_cvtepi32_epi16(a)); }
+static inline vi vi_load_pairs8(const int8_t *p) { return _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)(const void *)p)); }
 static inline vi vi_load8(const uint8_t *p) { return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p)); }
 static inline vi vi_load_twice(const int32_t *p, int64_t n) {
     __m256i a = _mm256_maskz_loadu_epi32((__mmask8)first_lanes(n), p);

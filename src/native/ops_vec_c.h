@@ -62,6 +62,8 @@ static inline void vi_store16(int16_t *p, vi a) { /* lanes within int16 */
     for (int i = 0; i < W; i++) p[i] = (int16_t)lane(a, i);
 }
 LANES(vi, vi_load8, (const uint8_t *p), p[i])
+/* Two int8 side by side become the two int16 of a lane. */
+LANES(vi, vi_load_pairs8, (const int8_t *p), (uint32_t)(uint16_t)(int16_t)p[2 * i] | (uint32_t)(uint16_t)(int16_t)p[2 * i + 1] << 16)
 /* n <= W / 2 values, each in two neighbouring lanes. */
 LANES(vi, vi_load_twice, (const int32_t *p, int64_t n), i / 2 < n ? (uint32_t)p[i / 2] : 0)
 LANES(vi, vi_set, (int32_t x), (uint32_t)x)

@@ -16,7 +16,7 @@ static const int plane_bits[LS_PACK_COUNT][2] = {
     [LS_PACK_W8] = {8, 0}, [LS_PACK_IQ4] = {4, 0}, [LS_PACK_F16] = {16, 0}, [LS_PACK_F24] = {16, 8}};
 
 static ls_pack_kind kind_of(const ls_weight_form *f, const ls_tensor *t) {
-    if (!f->quantised) return f->contract == LS_CONTRACT_EXACT16 ? LS_PACK_F16 : LS_PACK_F24;
+    if (!f->quantised) return ls_contract_is_wide(f->contract) ? LS_PACK_F24 : LS_PACK_F16;
     if (t->format == LS_IQ4_NL) return LS_PACK_IQ4;
     switch (f->bits) {
     case 2: return LS_PACK_W2;

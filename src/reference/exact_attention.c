@@ -4,7 +4,7 @@
 
 /* Constants of one attention node. */
 typedef struct setup {
-    int d, p, c, f, pb, g;
+    int d, p, pk, c, f, pb, g; /* pk: p of keys and values */
     float limit, k, cap_factor;
     bool capped, wide;
 } setup;
@@ -16,11 +16,13 @@ typedef struct range {
 } range;
 
 static setup setup_of(const ls_node *n) {
-    bool wide = n->contract == LS_CONTRACT_EXACT24;
+    bool wide = ls_contract_is_wide(n->contract), narrow = n->contract == LS_CONTRACT_EXACT16_KV8;
     setup s = {.d = n->head_dim, .p = wide ? LS_EXACT_ATTN_P24 : LS_EXACT_P16, .f = wide ? 28 : 16,
-               .pb = wide ? LS_EXACT_WEIGHT_BITS24 : LS_EXACT_WEIGHT_BITS16, .g = wide ? LS_EXACT_SUM_SHIFT24 : LS_EXACT_SUM_SHIFT16,
+               .pb = wide ? LS_EXACT_WEIGHT_BITS24 : LS_EXACT_WEIGHT_BITS16,
+               .g = wide ? LS_EXACT_SUM_SHIFT24 : narrow ? LS_EXACT_SUM_SHIFT8 : LS_EXACT_SUM_SHIFT16,
                .limit = wide ? 0x1p58f : 0x1p30f, .capped = n->limit != 0, .wide = wide};
-    int c = ls_ceil_log2((uint64_t)s.d) + 2 * (s.p + 1) - (wide ? LS_EXACT_SCORE_BITS24 : LS_EXACT_SCORE_BITS16);
+    s.pk = narrow ? LS_EXACT_KV_P8 : s.p;
+    int c = ls_ceil_log2((uint64_t)s.d) + s.p + s.pk + 2 - (wide ? LS_EXACT_SCORE_BITS24 : LS_EXACT_SCORE_BITS16);
     s.c = c > 0 ? c : 0;
     s.k = ls_exact_score_factor(n->scale, n->limit) * ls_pow2(s.f);
     if (s.capped) s.cap_factor = ls_exact_softcap_factor(n->scale, n->limit);
@@ -42,8 +44,8 @@ static int64_t score(const setup *s, const int32_t *q, int eq, const int32_t *k,
     int64_t dot = 0;
     for (int i = 0; i < s->d; i++) dot += (int64_t)q[i] * k[i];
     int64_t j = ls_rshift(dot, s->c);
-    if (s->wide && !s->capped) return ls_scaled_score(j, s->k, eq + ek - 254 - 2 * s->p + s->c);
-    float f = ((float)j * ls_pow2(eq - 127 - s->p + s->c)) * ls_pow2(ek - 127 - s->p);
+    if (s->wide && !s->capped) return ls_scaled_score(j, s->k, eq + ek - 254 - s->p - s->pk + s->c);
+    float f = ((float)j * ls_pow2(eq - 127 - s->p + s->c)) * ls_pow2(ek - 127 - s->pk);
     float z = s->capped ? ls_exact_tanh(f, s->cap_factor) * s->k : f * s->k;
     z = z > s->limit ? s->limit : z < -s->limit ? -s->limit : z;
     return llrintf(z);
@@ -74,8 +76,8 @@ static range sum_range(const setup *s, space *w, int eq, const float *k, const f
     int64_t zmax = INT64_MIN, zvmax = INT64_MIN;
     for (int64_t j = begin; j < end; j++) {
         int64_t i = j - begin;
-        int ek = quantise(k + j * stride, s->d, s->p, w->k);
-        w->ev[i] = quantise(v + j * stride, s->d, s->p, w->v[i]);
+        int ek = quantise(k + j * stride, s->d, s->pk, w->k);
+        w->ev[i] = quantise(v + j * stride, s->d, s->pk, w->v[i]);
         w->z[i] = score(s, w->q, eq, w->k, ek);
         int64_t zv = w->z[i] + (int64_t)w->ev[i] * ((int64_t)1 << s->f);
         if (w->z[i] > zmax) zmax = w->z[i];
@@ -116,7 +118,7 @@ static void head(const setup *s, space *w, float *y, const float *q, const float
     int e;
     ls_recip_wide(den, &rc, &e);
     for (int d = 0; d < s->d; d++)
-        y[d] = ls_canon((((float)sum[d] * (rc * 0x1p-31f)) * ls_pow2(e + 31 + 16 - s->g)) * ls_pow2((int)(mv - m) - 127 - s->p));
+        y[d] = ls_canon((((float)sum[d] * (rc * 0x1p-31f)) * ls_pow2(e + 31 + 16 - s->g)) * ls_pow2((int)(mv - m) - 127 - s->pk));
 }
 
 ls_code ls_exact_attention(float *y, const float *q, const float *k, const float *v, int64_t stride, ls_span sees, const ls_node *n, ls_error *e) {

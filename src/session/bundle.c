@@ -76,7 +76,7 @@ static void compile_template(ls_model *m) {
 static ls_code take_pack_contract(ls_model *m, const ls_model_options *o, ls_error *e) {
     const ls_packfile *p = ls_checkpoint_pack(m->checkpoint);
     if (!p) return LS_OK;
-    if (p->id.contract != LS_CONTRACT_EXACT16 && p->id.contract != LS_CONTRACT_EXACT24)
+    if (p->id.contract >= LS_CONTRACT_COUNT || p->id.contract == LS_CONTRACT_FLOAT)
         LS_FAIL(e, LS_FAILED_PRECONDITION, "\"%s\": header: contract number %u is unknown to this lockstep: pack the model again", p->path, p->id.contract);
     if (!o->contract) m->contract = (ls_contract)p->id.contract;
     return LS_OK;

@@ -143,7 +143,7 @@ out:
 
 static ls_code pack(packer *k, const char *output, ls_error *e) {
     if (k->m->contract == LS_CONTRACT_FLOAT)
-        LS_FAIL(e, LS_UNIMPLEMENTED, "contract float is not run by backend native, so nothing is packed for it; use exact16 or exact24");
+        LS_FAIL(e, LS_UNIMPLEMENTED, "contract float is not run by backend native, so nothing is packed for it; use exact16, exact16-kv8 or exact24");
     if (ls_checkpoint_pack(k->m->checkpoint)) LS_FAIL(e, LS_INVALID_ARGUMENT, "the model is a pack file already; give the model that it was made from");
     LS_TRY(collect_matrices(k, e));
     LS_TRY(collect_tensors(k, e));

@@ -59,10 +59,14 @@ out:
     return rc;
 }
 
+/* Whose tokens count where no file gives them: those of the contract nearest to the model, but eight bits of keys and values may move a token, so
+ * that contract counts by itself. */
+static ls_contract reference_of(ls_contract c) { return c == LS_CONTRACT_EXACT16_KV8 ? c : LS_CONTRACT_EXACT24; }
+
 ls_code ls_qualify_prompts(ls_qualify_tokens *t, const ls_model *m, const char *reference, ls_error *e) {
     if (reference) return read_record(t, reference, ls_model_vocab(m), e);
     t->n = LS_QUALIFY_PROMPTS;
-    snprintf(t->reference, sizeof t->reference, "native exact24");
+    snprintf(t->reference, sizeof t->reference, "native %s", ls_contract_name(reference_of(m->contract)));
     for (int i = 0; i < t->n; i++) {
         t->prompt[i].n_want = LS_QUALIFY_TOKENS;
         if (!m->tokenizer) set_ids(&t->prompt[i], i, ls_model_vocab(m));
@@ -143,10 +147,10 @@ static int context_of(const ls_qualify_tokens *t, int64_t max_context) {
 }
 
 /* The reference's tokens where no file gave them, and under an exact contract the native executor's logits. */
-static ls_code run_native(ls_qualify_tokens *t, const char *path, ls_model_options mo, const char *contract, outcome *out, ls_error *e) {
-    mo.contract = contract;
+static ls_code run_native(ls_qualify_tokens *t, const char *path, ls_model_options mo, ls_contract contract, bool wanted, outcome *out, ls_error *e) {
+    mo.contract = ls_contract_name(contract);
     LS_TRY(run_model(t, path, &mo, out, t->n, e));
-    if (t->recorded || strcmp(contract, "exact24")) return LS_OK;
+    if (t->recorded || !wanted) return LS_OK;
     for (int i = 0; i < t->n; i++) memcpy(t->prompt[i].want, out[i].ids, out[i].n * sizeof *out[i].ids);
     return LS_OK;
 }
@@ -158,12 +162,12 @@ static void stage(const ls_qualify_options *o, const char *detail, int done) {
 
 static ls_code run_all(ls_qualify_tokens *t, const char *path, const ls_qualify_options *o, ls_contract contract, int64_t max_context, outcome *native,
                        outcome *out, ls_error *e) {
-    const char *name = ls_contract_name(contract);
     bool exact = contract != LS_CONTRACT_FLOAT;
     ls_model_options mo = {.struct_size = sizeof mo, .context = context_of(t, max_context), .slots = 1};
     stage(o, "native", 0);
-    if (!t->recorded || contract == LS_CONTRACT_EXACT24) LS_TRY(run_native(t, path, mo, "exact24", native, e));
-    if (contract == LS_CONTRACT_EXACT16) LS_TRY(run_native(t, path, mo, name, native, e));
+    ls_contract reference = reference_of(contract);
+    if (!t->recorded || contract == reference) LS_TRY(run_native(t, path, mo, reference, true, native, e));
+    if (exact && contract != reference) LS_TRY(run_native(t, path, mo, contract, false, native, e));
     ls_model_options judged = o->model;
     judged.struct_size = sizeof judged;
     judged.parts = LS_LOAD_ALL;

@@ -68,7 +68,7 @@ static ls_code open_sides(ls_comparison *c, ls_model *m, ls_error *e) {
 static ls_code choose_bounds(ls_comparison *c, ls_error *e) {
     ls_verify_report *r = c->r;
     bool coarse[2], exact = c->file < 0 && c->side[0].contract == c->side[1].contract && c->side[0].contract != LS_CONTRACT_FLOAT;
-    for (int s = 0; s < 2; s++) coarse[s] = s != c->file && c->side[s].contract == LS_CONTRACT_EXACT16;
+    for (int s = 0; s < 2; s++) coarse[s] = s != c->file && c->side[s].contract != LS_CONTRACT_FLOAT && !ls_contract_is_wide(c->side[s].contract);
     r->bound_kind = exact                    ? LS_BOUND_BITS
                     : coarse[0] != coarse[1] ? LS_BOUND_COARSE
                     : c->o->same_input       ? (c->o->left.f64 || c->o->right.f64 ? LS_BOUND_ROUNDED : LS_BOUND_SAME_INPUT)

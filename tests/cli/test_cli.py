@@ -144,7 +144,7 @@ class CommandTest(unittest.TestCase):
         self.check(run("run", LLAMA, "--image", "cat.png"), 1, "--image is refused: the model's configuration declares no vision")
         self.check(run("generate", LLAMA, "--audio", "a.wav"), 2, "no audio input")
         self.check(run("generate", LLAMA, "--ids", "1", "--backend", "magic"), 1, "use native, reference or xla")
-        self.check(run("generate", LLAMA, "--ids", "1", "--contract", "exact99"), 1, "use exact16, exact24 or float")
+        self.check(run("generate", LLAMA, "--ids", "1", "--contract", "exact99"), 1, "use exact16, exact16-kv8, exact24 or float")
         self.check(run("inspect", "acme/absent"), 1, "lockstep pull acme/absent")
         self.check(run("inspect", "no such thing"), 1, "neither a file, a folder nor a model name")
         self.check(run("generate", LLAMA, "-p", "text", "--backend", "reference"), 1, "no tokenizer")
@@ -191,7 +191,7 @@ class CommandTest(unittest.TestCase):
     def test_same_bits(self):
         """Chunks, threads and backends do not move a logit; contracts do."""
         ids = ",".join(map(str, golden("prompt_ids")))
-        for contract in ("exact16", "exact24"):
+        for contract in ("exact16", "exact16-kv8", "exact24"):
             seen = set()
             for backend in BACKENDS:
                 for chunk in ("1", "3", "64"):

@@ -213,9 +213,9 @@ static void check_level(const subject *s, const char *level, bool all) {
 static void check_model(const char *name, int n_tokens, bool all) {
     ls_cpu cpu;
     ls_cpu_detect(&cpu);
-    for (int contract = 0; contract < 2; contract++) {
+    for (int contract = 0; contract < LS_EXACT_CONTRACTS; contract++) {
         subject s;
-        subject_open(&s, name, (ls_contract)contract, n_tokens);
+        subject_open(&s, name, ls_contract_exact_at(contract), n_tokens);
         for (int l = 0; l < LS_LEVEL_COUNT; l++)
             if (cpu.has[l]) check_level(&s, ls_level_name((ls_level)l), all);
         check_nodes(&s, "random", 2);
@@ -378,6 +378,26 @@ static void test_progress_and_memory(void **unused) {
     subject_close(&s);
 }
 
+/* Bytes of keys and values of one block. */
+static size_t block_bytes(ls_contract contract) {
+    subject s;
+    subject_open(&s, "llama", contract, 5);
+    ls_executor *x = create(&s, NULL, 1, 5);
+    size_t weights, kv, work;
+    feed(x, 0, s.token, 5, NULL);
+    x->memory(x, &weights, &kv, &work);
+    x->destroy(x);
+    subject_close(&s);
+    return kv;
+}
+
+/* But for the exponents, a byte for each vector of a head. */
+static void test_eight_bits_take_half(void **unused) {
+    (void)unused;
+    size_t sixteen = block_bytes(LS_CONTRACT_EXACT16), eight = block_bytes(LS_CONTRACT_EXACT16_KV8);
+    assert_true(eight < sixteen && 2 * eight - sixteen <= sixteen / 16);
+}
+
 static void test_warm_decode_allocates_nothing(void **unused) {
     (void)unused;
     const char *const models[] = {"llama", "gemma3", "qwen2_moe"};
@@ -456,7 +476,7 @@ static void test_observer_writes(void **unused) {
     check_writes("llama", LS_CONTRACT_EXACT16);
     check_writes("llama", LS_CONTRACT_EXACT24);
     check_writes("gemma2", LS_CONTRACT_EXACT16);
-    check_writes("phi3", LS_CONTRACT_EXACT16);
+    check_writes("phi3", LS_CONTRACT_EXACT16_KV8);
     check_writes("qwen2_moe", LS_CONTRACT_EXACT24);
 }
 
@@ -468,6 +488,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_experts),        cmocka_unit_test(test_every_model),
         cmocka_unit_test(test_truncate),       cmocka_unit_test(test_errors_change_nothing),
         cmocka_unit_test(test_creation_errors), cmocka_unit_test(test_progress_and_memory),
+        cmocka_unit_test(test_eight_bits_take_half),
         cmocka_unit_test(test_warm_decode_allocates_nothing), cmocka_unit_test(test_observer_writes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -252,9 +252,9 @@ static uint8_t **fill_blocks(const ls_ops *ops, const ls_attn *a, const float *k
         for (size_t i = 0; i < bytes; i++) block[b][i] = (uint8_t)next(); /* what a block held before */
     }
     for (int64_t j = 0; j < keys; j++) {
-        int e = ops->quantise(q, k + j * a->d, a->d, a->p);
+        int e = ops->quantise(q, k + j * a->d, a->d, a->pk);
         ls_kv_put_key(a, block[j / LS_KV_BLOCK], (int)(j % LS_KV_BLOCK), q, e);
-        e = ops->quantise(q, v + j * a->d, a->d, a->p);
+        e = ops->quantise(q, v + j * a->d, a->d, a->pk);
         ls_kv_put_value(a, block[j / LS_KV_BLOCK], (int)(j % LS_KV_BLOCK), q, e);
     }
     return block;
@@ -305,7 +305,7 @@ static void attention_of(const ls_ops *ops, ls_contract contract, attention_case
     run_tile(ops, &a, &t, block, c.keys, y);
     for (int i = 0; i < c.heads; i++) {
         assert_ok(ls_exact_attention(want, q + (int64_t)i * c.d, k, v, c.d, sees[i], &n, &e));
-        check(ops, contract == LS_CONTRACT_EXACT24 ? "attention exact24" : "attention exact16", y + i * c.d, want, c.d);
+        check(ops, ls_contract_name(contract), y + i * c.d, want, c.d);
     }
     for (int64_t b = 0; b < (c.keys + LS_KV_BLOCK - 1) / LS_KV_BLOCK; b++) unguard(block[b], ls_kv_layout_of(&a).bytes);
     free(block);
@@ -318,13 +318,13 @@ static void attention_of(const ls_ops *ops, ls_contract contract, attention_case
 static void attention(const ls_ops *ops) {
     const int dims[] = {1, 2, 3, 8, 31, 32, 33, 64, 72, 80, 96, 128, 256, 257, 512};
     const int64_t keys[] = {1, 2, 17, 63, 64, 65, 200, 255, 256, 257, 300, 513, 800};
-    for (int wide = 0; wide < 2; wide++)
+    for (int contract = 0; contract < LS_EXACT_CONTRACTS; contract++)
         for (size_t d = 0; d < sizeof dims / sizeof *dims; d++)
             for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
                 int pick = (int)(next() % 1000);
                 attention_case c = {.heads = 1 + pick % 4, .d = dims[d], .window = pick % 3 ? 0 : 1 + pick % 400, .softcap = pick % 5 ? 0 : 50,
                                     .keys = keys[k], .kind = pick % KINDS};
-                attention_of(ops, wide ? LS_CONTRACT_EXACT24 : LS_CONTRACT_EXACT16, c);
+                attention_of(ops, ls_contract_exact_at(contract), c);
             }
 }
 
@@ -356,9 +356,9 @@ static void attention_bound(const ls_ops *ops, ls_contract contract, int d, floa
  * largest magnitude that a split of the mantissa into bytes can meet. */
 static void attention_extremes(const ls_ops *ops) {
     const float mantissas[] = {32512, 32511, 32384, -32512, -32511, -32384};
-    for (int wide = 0; wide < 2; wide++)
+    for (int contract = 0; contract < LS_EXACT_CONTRACTS; contract++)
         for (int d = 256; d <= 512; d += 128)
-            for (int i = 0; i < 6; i++) attention_bound(ops, wide ? LS_CONTRACT_EXACT24 : LS_CONTRACT_EXACT16, d, mantissas[i]);
+            for (int i = 0; i < 6; i++) attention_bound(ops, ls_contract_exact_at(contract), d, mantissas[i]);
 }
 
 static void test_norms(void **unused) { (void)unused; each_level(norms); }

@@ -165,7 +165,7 @@ static void other_uses_are_refused(void **state) {
     assert_error(open_with("reference", "float", &e), LS_FAILED_PRECONDITION, "only in the form of backend native");
     assert_error(ls_model_pack(pack_path, pack_path, &o, NULL, &e), LS_INVALID_ARGUMENT, "is a pack file already");
     o.contract = "float";
-    assert_error(ls_model_pack(fixture_path("llama"), pack_path, &o, NULL, &e), LS_UNIMPLEMENTED, "use exact16 or exact24");
+    assert_error(ls_model_pack(fixture_path("llama"), pack_path, &o, NULL, &e), LS_UNIMPLEMENTED, "use exact16, exact16-kv8 or exact24");
     o.contract = NULL;
     assert_error(ls_model_pack(fixture_path("llama"), "/tmp", &o, NULL, &e), LS_INVALID_ARGUMENT, "not a regular file");
     assert_error(ls_model_pack(fixture_path("llama"), "/nonexistent/x", &o, NULL, &e), LS_NOT_FOUND, "cannot create");

@@ -333,7 +333,7 @@ static void wrong_options_are_refused(void **state) {
     o = options("native", "reference:f64,contract=exact16");
     refuses(m, &o, "it has no exact16");
     o = options("native", "native,contract=float");
-    refuses(m, &o, "right side \"native\": the native backend runs exact16 and exact24");
+    refuses(m, &o, "right side \"native\": the native backend runs the exact contracts");
     o = options("native,level=mmx", "reference");
     refuses(m, &o, "left side \"native\"");
     o = options("a.safetensors", "b.safetensors");

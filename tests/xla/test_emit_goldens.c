@@ -49,6 +49,8 @@ static const variant variants[] = {
     {"float-f16", LS_CONTRACT_FLOAT, {.precision = LS_PRECISION_F16}, 2},
     {"float-bf16", LS_CONTRACT_FLOAT, {.precision = LS_PRECISION_BF16}, 2},
     {"float-argmax", LS_CONTRACT_FLOAT, {.argmax = true}, 2},
+    {"exact16-kv8", LS_CONTRACT_EXACT16_KV8, {.carrier = LS_CARRIER_F32}, 2},
+    {"exact16-kv8-i8", LS_CONTRACT_EXACT16_KV8, {.carrier = LS_CARRIER_I8}, 2},
     {"float-packed", LS_CONTRACT_FLOAT, {.packed = true}, 6}, /* MLX fixture only */
 };
 enum { N_VARIANTS = sizeof variants / sizeof *variants, N_SHAPES = sizeof shapes / sizeof *shapes };

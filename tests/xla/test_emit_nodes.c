@@ -11,7 +11,7 @@
 
 enum { ROWS = 7, CAPACITY = 256, MAX_SEQUENCES = 16, MAX_COLS = 256 };
 
-static const ls_contract contracts[] = {LS_CONTRACT_EXACT16, LS_CONTRACT_EXACT24};
+static const ls_contract contracts[] = {LS_CONTRACT_EXACT16, LS_CONTRACT_EXACT24}, attention_contracts[] = {LS_CONTRACT_EXACT16, LS_CONTRACT_EXACT24, LS_CONTRACT_EXACT16_KV8};
 static const char *const carriers[] = {"f32", "f64", "i8"};
 
 /* ---- Values --------------------------------------------------------------------------------------------------------------- */
@@ -353,7 +353,7 @@ static void attention(void **state) {
         {.heads = 5, .kv_heads = 5, .head_dim = 1, .sequences = 2, .slot = 1, .carrier = LS_CARRIER_I8},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        for (int c = 0; c < 2; c++) check_attention(contracts[c], &cases[i]);
+        for (size_t c = 0; c < sizeof attention_contracts / sizeof *attention_contracts; c++) check_attention(attention_contracts[c], &cases[i]);
 }
 
 static int open_engine(void **state) {

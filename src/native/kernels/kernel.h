@@ -36,8 +36,8 @@ enum {
 /* The kernels of one level. */
 typedef struct ls_kernels {
     ls_level level;
-    ls_quantise_fn *quantise[2];              /* [contract] */
-    ls_linear_fn *linear[2][LS_PACK_COUNT];   /* [contract][kind]; NULL where the kind does not exist under the contract */
+    ls_quantise_fn *quantise[2];              /* [ls_contract_of_products] */
+    ls_linear_fn *linear[2][LS_PACK_COUNT];   /* [ls_contract_of_products][kind]; NULL where the contract has no such kind */
 } ls_kernels;
 
 /* The table of |level|, NULL when this build has no kernels of that level. */

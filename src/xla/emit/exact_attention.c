@@ -8,22 +8,25 @@
 
 typedef struct setup {
     int64_t b, t, k, group, q, c, r, d;
-    int p, shift, f, pb, g;
+    int p, pk, shift, f, pb, g; /* pk: p of keys and values */
     float limit, factor, cap_factor;
     bool wide;
-    int64_t bound; /* of mantissas */
+    int64_t bound, bound_k; /* of mantissas: of queries, of keys and values */
 } setup;
 
 static setup setup_of(const ls_lower *l, const ls_node *n) {
-    bool wide = n->contract == LS_CONTRACT_EXACT24;
+    bool wide = ls_contract_is_wide(n->contract), narrow = n->contract == LS_CONTRACT_EXACT16_KV8;
     setup s = {.b = l->sequences, .t = l->rows, .k = n->kv_heads, .group = n->heads / n->kv_heads, .c = l->keys, .d = n->head_dim,
                .p = wide ? LS_EXACT_ATTN_P24 : LS_EXACT_P16, .f = wide ? 28 : 16,
-               .pb = wide ? LS_EXACT_WEIGHT_BITS24 : LS_EXACT_WEIGHT_BITS16, .g = wide ? LS_EXACT_SUM_SHIFT24 : LS_EXACT_SUM_SHIFT16,
+               .pb = wide ? LS_EXACT_WEIGHT_BITS24 : LS_EXACT_WEIGHT_BITS16,
+               .g = wide ? LS_EXACT_SUM_SHIFT24 : narrow ? LS_EXACT_SUM_SHIFT8 : LS_EXACT_SUM_SHIFT16,
                .limit = wide ? 0x1p58f : 0x1p30f, .wide = wide};
     s.q = s.t * s.group;
     s.r = s.c / LS_EXACT_KEY_RANGE;
+    s.pk = narrow ? LS_EXACT_KV_P8 : s.p;
     s.bound = (int64_t)127 << (s.p - 6);
-    int shift = ls_ceil_log2((uint64_t)s.d) + 2 * (s.p + 1) - (wide ? LS_EXACT_SCORE_BITS24 : LS_EXACT_SCORE_BITS16);
+    s.bound_k = (int64_t)127 << (s.pk - 6);
+    int shift = ls_ceil_log2((uint64_t)s.d) + s.p + s.pk + 2 - (wide ? LS_EXACT_SCORE_BITS24 : LS_EXACT_SCORE_BITS16);
     s.shift = shift > 0 ? shift : 0;
     s.factor = ls_exact_score_factor(n->scale, n->limit) * ls_pow2(s.f);
     if (n->limit != 0) s.cap_factor = ls_exact_softcap_factor(n->scale, n->limit);
@@ -45,7 +48,7 @@ static ls_val queries(ls_lower *l, const setup *s, ls_val q, ls_val *e) {
 static ls_val products(ls_lower *l, const setup *s, ls_val q, ls_val k) {
     static const int batch_q[] = {0, 1}, batch_k[] = {0, 2};
     ls_mlir *m = &l->m;
-    ls_dot_plan plan = ls_plan_dot(l->o->carrier, s->bound, s->bound, s->d);
+    ls_dot_plan plan = ls_plan_dot(l->o->carrier, s->bound, s->bound_k, s->d);
     ls_val a[LS_MAX_DIGITS], b[LS_MAX_DIGITS];
     ls_m_digits(m, q, plan.a, plan.dtype, a);
     ls_m_digits(m, k, plan.b, plan.dtype, b);
@@ -74,10 +77,10 @@ static ls_val scores(ls_lower *l, const setup *s, ls_val j, ls_val eq, ls_val ek
     ls_tensor_type t = j.t;
     if (s->wide && s->cap_factor == 0) {
         ls_val e = ls_m_binary(m, "add", ls_m_along_last(m, eq, t), LS_BROADCAST(m, ek, t, 0, 1, 3));
-        e = ls_m_with_int(m, "add", ls_m_convert(m, e, LS_DT_I64), s->shift - 254 - 2 * s->p);
+        e = ls_m_with_int(m, "add", ls_m_convert(m, e, LS_DT_I64), s->shift - 254 - s->p - s->pk);
         return scaled_score(m, s, j, e);
     }
-    ls_val pq = ls_m_pow2_biased(m, ls_m_with_int(m, "add", eq, s->shift - s->p)), pk = ls_m_pow2_biased(m, ls_m_with_int(m, "subtract", ek, s->p));
+    ls_val pq = ls_m_pow2_biased(m, ls_m_with_int(m, "add", eq, s->shift - s->p)), pk = ls_m_pow2_biased(m, ls_m_with_int(m, "subtract", ek, s->pk));
     ls_val f = ls_m_binary(m, "multiply", ls_m_convert(m, j, LS_DT_F32), ls_m_along_last(m, pq, t));
     f = ls_m_binary(m, "multiply", f, LS_BROADCAST(m, pk, t, 0, 1, 3));
     ls_val z = s->cap_factor != 0 ? ls_m_exact_tanh(m, f, s->cap_factor) : f;
@@ -122,7 +125,7 @@ static ls_val below(ls_mlir *m, ls_val top, ls_val *most) {
 static ls_val mix(ls_lower *l, const setup *s, ls_val w, ls_val v) {
     static const int batch_w[] = {0, 1, 3}, batch_v[] = {0, 3, 1};
     ls_mlir *m = &l->m;
-    ls_dot_plan plan = ls_plan_dot(l->o->carrier, ((int64_t)1 << s->pb) - 1, s->bound, LS_EXACT_KEY_RANGE);
+    ls_dot_plan plan = ls_plan_dot(l->o->carrier, ((int64_t)1 << s->pb) - 1, s->bound_k, LS_EXACT_KEY_RANGE);
     ls_val a[LS_MAX_DIGITS], b[LS_MAX_DIGITS];
     ls_m_digits(m, w, plan.a, plan.dtype, a);
     ls_m_digits(m, LS_RESHAPE(m, v, s->b, s->r, LS_EXACT_KEY_RANGE, s->k, s->d), plan.b, plan.dtype, b);
@@ -152,7 +155,7 @@ static ls_val finish(ls_lower *l, const setup *s, ls_val o, ls_val den, ls_val m
     ls_m_recip_wide(m, den, &r, &k);
     ls_val y = ls_m_binary(m, "multiply", ls_m_convert(m, o, LS_DT_F32), ls_m_along_last(m, ls_m_with_f32(m, "multiply", r, 0x1p-31f), o.t));
     y = ls_m_binary(m, "multiply", y, ls_m_along_last(m, power_of(m, ls_m_with_int(m, "add", k, 31 + 16 - s->g)), y.t));
-    ls_val gap = ls_m_with_int(m, "subtract", ls_m_binary(m, "subtract", m_o, m_den), 127 + s->p);
+    ls_val gap = ls_m_with_int(m, "subtract", ls_m_binary(m, "subtract", m_o, m_den), 127 + s->pk);
     y = ls_m_canon(m, ls_m_binary(m, "multiply", y, ls_m_along_last(m, power_of(m, gap), y.t)));
     return ls_m_select(m, ls_m_along_last(m, any, y.t), y, ls_m_f32(m, y.t, 0));
 }
@@ -163,7 +166,7 @@ ls_val ls_lower_exact_attention(ls_lower *l, const ls_node *n, ls_val q, ls_val 
     ls_tensor_type ranges = LS_TYPE(LS_DT_I64, s.b, s.k, s.q, s.r, LS_EXACT_KEY_RANGE);
     ls_val eq, ek = ls_m_block_exponent(m, k), ev = ls_m_block_exponent(m, v);
     q = queries(l, &s, q, &eq);
-    ls_val j = products(l, &s, q, ls_m_mantissa(m, k, ek, s.p));
+    ls_val j = products(l, &s, q, ls_m_mantissa(m, k, ek, s.pk));
     ls_val z = scores(l, &s, j, eq, LS_TRANSPOSE(m, ek, 0, 2, 1));
     ls_val visible = per_query(l, &s, ls_lower_visible(l, n)), any = ls_m_reduce(m, "or", visible, 3);
     z = ls_m_select(m, visible, z, low(m, z.t));
@@ -174,7 +177,7 @@ ls_val ls_lower_exact_attention(ls_lower *l, const ls_node *n, ls_val q, ls_val 
     ls_val wv = weights(l, &s, ls_m_reshape(m, zv, 5, ranges.dim), visible, &top_v);
     ls_val den = ls_m_with_int(m, "shift_left", ls_m_reduce(m, "add", w, 4), 16);
     den = ls_m_reduce(m, "add", shift_down(m, den, below(m, top, &most)), 3);
-    ls_val o = combine(l, &s, mix(l, &s, wv, ls_m_mantissa(m, v, ev, s.p)), top_v, &most_v);
+    ls_val o = combine(l, &s, mix(l, &s, wv, ls_m_mantissa(m, v, ev, s.pk)), top_v, &most_v);
     ls_val y = finish(l, &s, o, den, most, most_v, any);
     y = LS_TRANSPOSE(m, LS_RESHAPE(m, y, s.b, s.k, s.t, s.group, s.d), 0, 2, 1, 3, 4);
     return LS_RESHAPE(m, y, s.b * s.t, n->cols);
