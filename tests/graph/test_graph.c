@@ -90,8 +90,9 @@ static void wrong_shapes_are_named(void **state) {
 enum { TOWER_VARIANTS = 6 };
 
 static ls_code build_tower(ls_graph *g, int variant, ls_error *e) {
+    static ls_param positions; /* the graph borrows it */
     int x, v;
-    ls_param positions = table;
+    positions = table;
     positions.layout = variant == 1 ? LS_LAYOUT_TRANSPOSED : LS_LAYOUT_ROWS;
     LS_TRY(ls_add_input(g, &x, H, "rows", e));
     LS_TRY(ls_add_position(g, &x, x, &positions, variant == 2 ? "positions" : "position", e));
