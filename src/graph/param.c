@@ -122,23 +122,23 @@ ls_code ls_graph_param_layout(ls_graph *g, const ls_param **out, ls_checkpoint *
 
 /* ---- Pack files --------------------------------------------------------------------------------------------------- */
 
-static ls_code need_tensor(const ls_param *p, const char *who, ls_error *e) {
+static ls_code need_tensor(const ls_param *p, const char *node, const char *who, ls_error *e) {
     if (p && p->tensor->bytes && !p->tensor->data)
         LS_FAIL(e, LS_FAILED_PRECONDITION,
-                "%s reads tensors as the checkpoint has them; this pack file has \"%s\" only in the form of backend native: give the model that was packed, "
-                "or use backend native",
-                who, p->tensor->name);
+                "node \"%s\": %s reads tensors as the checkpoint has them; this pack file has \"%s\" only in the form of backend native: give the model that "
+                "was packed, or use backend native",
+                node, who, p->tensor->name);
     return LS_OK;
 }
 
 ls_code ls_graph_need_tensors(const ls_graph *g, const char *who, ls_error *e) {
     for (size_t i = 0; i < g->n_nodes; i++) {
         const ls_node *n = &g->nodes[i];
-        for (int k = 0; k < 2; k++) LS_TRY(need_tensor(n->w[k], who, e));
+        for (int k = 0; k < 2; k++) LS_TRY(need_tensor(n->w[k], n->name, who, e));
         for (int k = 0; n->moe && k < n->moe->experts; k++) {
-            LS_TRY(need_tensor(&n->moe->gate[k], who, e));
-            LS_TRY(need_tensor(&n->moe->up[k], who, e));
-            LS_TRY(need_tensor(&n->moe->down[k], who, e));
+            LS_TRY(need_tensor(&n->moe->gate[k], n->name, who, e));
+            LS_TRY(need_tensor(&n->moe->up[k], n->name, who, e));
+            LS_TRY(need_tensor(&n->moe->down[k], n->name, who, e));
         }
     }
     return LS_OK;

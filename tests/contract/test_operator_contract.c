@@ -155,7 +155,7 @@ static void test_refusals(void **state) {
     REFUSED(p->result = LS_NUMERIC_COUNT, "result is 6");
     REFUSED(p->association = LS_ASSOC_COUNT, "association is 5");
     REFUSED(p->weights = LS_WEIGHTS_COUNT, "weights is 3");
-    REFUSED(p->contract = LS_CONTRACT_COUNT, "contract is 3");
+    REFUSED(p->contract = LS_CONTRACT_COUNT, "contract is 4");
     REFUSED(p->rounding = 0, "at least one");
     REFUSED(p->rounding = 1u << LS_ROUND_COUNT, "rounding set is 0x100");
     REFUSED(a.bits = 3, "affine bits are 3");
