@@ -341,7 +341,7 @@ class CommandTest(unittest.TestCase):
             self.check(run("pack", packed, "-o", packed), 1, "is a pack file already")
             self.check(run("pack", LLAMA), 2, "give -o")
             self.check(run("pack", LLAMA, "-o", folder), 1, "not a regular file")
-            self.check(run("pack", LLAMA, "-o", packed, "--contract", "float"), 1, "use exact16 or exact24")
+            self.check(run("pack", LLAMA, "-o", packed, "--contract", "float"), 1, "use exact16, exact16-kv8 or exact24")
             data = bytearray(open(packed, "rb").read())
             for name, damage in (("section config", lambda d: d[:4096] + b"X" + d[4097:]), ("truncated", lambda d: d[:-1]), ("header", lambda d: d[:300] + b"X" + d[301:])):
                 with open(packed, "wb") as f:
