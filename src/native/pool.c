@@ -2,7 +2,8 @@
  *
  * Sleeping and waking follow one pattern: the sleeper first says that it sleeps, then looks again, and waits on a
  * condition variable; the waker first changes the state, then looks for sleepers. Both orders are sequentially
- * consistent, so one of the two always sees the other. */
+ * consistent, so one of the two always sees the other. All four changes read and write: qemu-aarch64 on x86 lets a
+ * plain sequentially consistent store pass the load after it. */
 #include "native/pool.h"
 
 #include <pthread.h>
@@ -88,7 +89,7 @@ static void wait_for_workers(ls_pool *p) {
         relax();
     }
     pthread_mutex_lock(&p->lock);
-    atomic_store(&p->waiting, 1);
+    atomic_exchange(&p->waiting, 1);
     while (atomic_load(&p->pending)) pthread_cond_wait(&p->done, &p->lock);
     atomic_store(&p->waiting, 0);
     pthread_mutex_unlock(&p->lock);
