@@ -296,9 +296,15 @@ static void engines_live_side_by_side(void **state) {
     }
 }
 
-/* The same in threads, an engine each, two on every plugin: opening, compiling, the cache and running do not disturb each other.
- * |job|: in, the plugin; out, 0 when all went well. */
-static void *work_alone(void *job) {
+/* One engine's life in a thread. */
+typedef struct job {
+    int plugin;
+    const char *step; /* being taken; NULL: all went well */
+    ls_error e;
+} job;
+
+/* The same in threads, an engine each, two on every plugin: opening, compiling, the cache and running do not disturb each other. */
+static void *work_alone(void *user) {
     static const char text[] = "func.func public @main(%a: tensor<64xi32>) -> tensor<64xi32> {\n  %0 = stablehlo.add %a, %a : tensor<64xi32>\n  return %0 : tensor<64xi32>\n}\n";
     char path[400];
     ls_engine *x;
@@ -306,36 +312,42 @@ static void *work_alone(void *job) {
     ls_buffer *b, *out;
     int32_t v[64] = {1, 2, 3};
     ls_tensor_type type = {LS_DT_I32, 1, {64}};
-    int plugin = *(int *)job;
-    *(int *)job = -1;
-    snprintf(path, sizeof path, "%s/%s", packages(), plugin_files[plugin]);
-    if (ls_pjrt_open(&x, &(ls_pjrt_options){.plugin = path, .cache_folder = cache}, NULL)) return NULL;
-    if (x->ops->compile(x, &p, text, sizeof text - 1, "threads", NULL, NULL) || x->ops->upload(x, &b, &type, v, NULL)) return NULL;
+    job *j = user;
+    snprintf(path, sizeof path, "%s/%s", packages(), plugin_files[j->plugin]);
+    j->step = "open";
+    if (ls_pjrt_open(&x, &(ls_pjrt_options){.plugin = path, .cache_folder = cache}, &j->e)) return NULL;
+    j->step = "compile";
+    if (x->ops->compile(x, &p, text, sizeof text - 1, "threads", NULL, &j->e)) return NULL;
+    j->step = "upload";
+    if (x->ops->upload(x, &b, &type, v, &j->e)) return NULL;
+    j->step = "execute";
     for (int i = 0; i < 20; i++) {
-        if (x->ops->execute(x, p, &b, 1, &out, 1, NULL)) return NULL;
+        if (x->ops->execute(x, p, &b, 1, &out, 1, &j->e)) return NULL;
         x->ops->free_buffer(x, b);
         b = out;
     }
-    if (x->ops->read(x, b, v, sizeof v, NULL) || v[0] != 1 << 20 || v[2] != 3 << 20) return NULL;
+    j->step = "read";
+    if (x->ops->read(x, b, v, sizeof v, &j->e)) return NULL;
+    j->step = "compare";
+    if (v[0] != 1 << 20 || v[2] != 3 << 20) return NULL;
     x->ops->free_buffer(x, b);
     x->ops->free_program(x, p);
     x->ops->destroy(x);
-    *(int *)job = 0;
+    j->step = NULL;
     return NULL;
 }
 
 static void engines_in_threads(void **state) {
     (void)state;
     pthread_t threads[PLUGINS * 2];
-    int job[PLUGINS * 2];
+    static job jobs[PLUGINS * 2];
     for (int i = 0; i < PLUGINS * 2; i++) {
-        job[i] = i % PLUGINS;
-        assert_int_equal(pthread_create(&threads[i], NULL, work_alone, &job[i]), 0);
+        jobs[i].plugin = i % PLUGINS;
+        assert_int_equal(pthread_create(&threads[i], NULL, work_alone, &jobs[i]), 0);
     }
-    for (int i = 0; i < PLUGINS * 2; i++) {
-        pthread_join(threads[i], NULL);
-        assert_int_equal(job[i], 0);
-    }
+    for (int i = 0; i < PLUGINS * 2; i++) pthread_join(threads[i], NULL);
+    for (int i = 0; i < PLUGINS * 2; i++)
+        if (jobs[i].step) fail_msg("%s, step %s: %s", plugin_files[jobs[i].plugin], jobs[i].step, jobs[i].e.text);
 }
 
 /* ---- Errors --------------------------------------------------------------------------------------------------------- */
