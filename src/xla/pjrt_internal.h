@@ -11,7 +11,8 @@
 /* Whether a plugin has a function that not all have; those that lockstep cannot work without are checked at load. */
 #define PJRT_HAS(api, function) ((api)->struct_size >= offsetof(PJRT_Api, function) + sizeof((api)->function) && (api)->function)
 
-/* dlopen, GetPjrtApi, version and functions, one-time initialisation. |*api| lives as long as the process. Errors as ls_pjrt_open. */
+/* dlopen, GetPjrtApi, version and functions, one-time initialisation. |*api| lives as long as the process. One thread
+ * at a time: a library must not be initialised twice. Errors as ls_pjrt_open. */
 ls_code ls_pjrt_load(const PJRT_Api **api, const char *path, ls_error *e);
 
 /* Whether the library of this path is in the process already. */

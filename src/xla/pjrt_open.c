@@ -1,5 +1,6 @@
 /* Opening a PJRT engine: plugin, client, device, accepted compile settings, identity, cache. */
 #include <ctype.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -244,12 +245,22 @@ static ls_code try_flags(start *s, ls_error *e) {
     return ls_pjrt_trial(attempt, s, what, e);
 }
 
+/* One plugin starts at a time. A trial's child has copies of all locks and of this thread only: what another thread held while it
+ * loaded or started a plugin, the child would wait for in vain. */
+static ls_code start_alone(start *s, ls_error *e) {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&lock);
+    ls_code rc = try_flags(s, e);
+    if (!rc) rc = start_plugin(s, e);
+    pthread_mutex_unlock(&lock);
+    return rc;
+}
+
 static ls_code fill(pjrt_engine *x, const ls_pjrt_options *o, const char *path, const char *device, ls_error *e) {
     start s = {.x = x, .o = o, .path = path, .device = device};
     const char *kind = "";
     ls_str line = {0};
-    LS_TRY(try_flags(&s, e));
-    LS_TRY(start_plugin(&s, e));
+    LS_TRY(start_alone(&s, e));
     unsigned mask = s.mask;
     LS_TRY(ls_pjrt_compile_options(&x->options, x->device_id, mask, e));
     LS_TRY(describe_flags(x, mask, o->client_options, e));

@@ -1,6 +1,5 @@
 /* Loading a plugin and refusing one that does not fit. */
 #include <dlfcn.h>
-#include <pthread.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -97,16 +96,12 @@ bool ls_pjrt_is_loaded(const char *path) {
 }
 
 ls_code ls_pjrt_load(const PJRT_Api **api, const char *path, ls_error *e) {
-    /* Two threads must not initialise one library twice. */
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     *api = NULL;
     if (!ls_file_exists(path)) LS_FAIL(e, ls_is_folder(path) ? LS_INVALID_ARGUMENT : LS_NOT_FOUND, "the plugin \"%s\" is not a file", path);
     ls_str local = {0};
     ls_code rc;
     LS_GOTO(local_path(&local, path, e));
-    pthread_mutex_lock(&lock);
     rc = load(api, local.data, e);
-    pthread_mutex_unlock(&lock);
 out:
     ls_str_deinit(&local);
     return rc;
