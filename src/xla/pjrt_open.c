@@ -245,13 +245,17 @@ static ls_code try_flags(start *s, ls_error *e) {
     return ls_pjrt_trial(attempt, s, what, e);
 }
 
-/* One plugin starts at a time. A trial's child has copies of all locks and of this thread only: what another thread held while it
- * loaded or started a plugin, the child would wait for in vain. */
+/* One plugin starts at a time. A trial's child has copies of all locks and of this thread only: what another thread held, the child would
+ * wait for in vain. So flags are tried before the first plugin, whose threads would be such others, and not again for a second one. */
 static ls_code start_alone(start *s, ls_error *e) {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static bool started;
     pthread_mutex_lock(&lock);
-    ls_code rc = try_flags(s, e);
-    if (!rc) rc = start_plugin(s, e);
+    ls_code rc = started ? LS_OK : try_flags(s, e);
+    if (!rc) {
+        rc = start_plugin(s, e);
+        started = true;
+    }
     pthread_mutex_unlock(&lock);
     return rc;
 }
