@@ -3,12 +3,11 @@
 
 Flash attention on, keys and values in f16, one unified cache, prompts in batches of 512: what llama-server does by default.
 """
-import argparse
-import json
-import sys
 import time
 
 import llama_cpp as l
+
+from steps import serve
 
 
 class Engine:
@@ -68,25 +67,5 @@ class Engine:
         return [l.llama_get_logits_ith(self.context, i)[:self.vocab] for i in range(len(tokens))]
 
 
-def main():
-    p = argparse.ArgumentParser()
-    p.add_argument("model")
-    p.add_argument("--threads", type=int, default=2)
-    p.add_argument("--batch", type=int, default=1)
-    p.add_argument("--ctx-size", type=int, default=1024)
-    e = Engine(p.parse_args())
-    print(json.dumps({"loaded": 0, "version": l.__version__}), flush=True)
-    for line in sys.stdin:
-        word = line.split()
-        if word[0] == "prefill":
-            r = e.open(1, int(word[1]))
-        elif word[0] == "open":
-            r = e.open(int(word[1]), int(word[2]))
-        elif word[0] == "decode":
-            r = e.decode(int(word[1]))
-        else:
-            r = {"read": 0, "seconds": 0}
-        print(json.dumps(r), flush=True)
-
-
-main()
+if __name__ == "__main__":
+    serve(Engine, l.__version__)

@@ -3,14 +3,13 @@
 
 The GGUF file is read by OpenVINO itself. Prefix cache off, and every prompt is new: it would serve a repeated one from its cache.
 """
-import argparse
-import json
-import sys
 import time
 
 import numpy as np
 import openvino as ov
 import openvino_genai as og
+
+from steps import serve
 
 
 class Engine:
@@ -44,25 +43,5 @@ class Engine:
         return {"decoded": steps * self.sequences, "seconds": time.perf_counter() - start - m.get_ttft().mean / 1e3}
 
 
-def main():
-    p = argparse.ArgumentParser()
-    p.add_argument("model")
-    p.add_argument("--threads", type=int, default=2)
-    p.add_argument("--batch", type=int, default=1)
-    p.add_argument("--ctx-size", type=int, default=1024)
-    e = Engine(p.parse_args())
-    print(json.dumps({"loaded": 0, "version": og.__version__}), flush=True)
-    for line in sys.stdin:
-        word = line.split()
-        if word[0] == "prefill":
-            r = e.open(1, int(word[1]))
-        elif word[0] == "open":
-            r = e.open(int(word[1]), int(word[2]))
-        elif word[0] == "decode":
-            r = e.decode(int(word[1]))
-        else:
-            r = {"read": 0, "seconds": 0}
-        print(json.dumps(r), flush=True)
-
-
-main()
+if __name__ == "__main__":
+    serve(Engine, og.__version__)

@@ -3,7 +3,8 @@
 
 #include <math.h>
 #include <stdint.h>
-#include <string.h>
+
+#include "base/bits.h"
 
 static const double LN2 = 0x1.62e42fefa39efp-1;
 static const double LOG2_E = 0x1.71547652b82fep+0;
@@ -12,27 +13,15 @@ static const double TWO_OVER_PI = 0x1.45f306dc9c883p-1;
 static const double HALF_PI[3] = {0x1.921fb54442d18p+0, 0x1.1a62633145c07p-54, -0x1.f1976b7ed8fbcp-110};
 static const double LARGEST_ANGLE = 0x1p40;
 
-static uint64_t bits_of(double x) {
-    uint64_t u;
-    memcpy(&u, &x, sizeof u);
-    return u;
-}
-
-static double from_bits(uint64_t u) {
-    double x;
-    memcpy(&x, &u, sizeof x);
-    return x;
-}
-
 /* Nearest integer, ties to even, for |x| < 2^51: the sum has no fraction bits left. */
 static double nearest(double x) { return (x + 0x1.8p52) - 0x1.8p52; }
 
 /* log(m) = 2 atanh(t), t = (m - 1) / (m + 1), with m in [sqrt(1/2), sqrt(2)): t^2 < 0.03, so 12 terms reach 2^-60. */
 double ls_det_log2(double x) {
     if (!(x >= 0x1p-1022) || x > 0x1.fffffffffffffp1023) return NAN;
-    uint64_t u = bits_of(x);
+    uint64_t u = ls_bits64(x);
     int exponent = (int)(u >> 52) - 1023;
-    double m = from_bits((u & UINT64_C(0xfffffffffffff)) | UINT64_C(0x3ff0000000000000));
+    double m = ls_from_bits64((u & UINT64_C(0xfffffffffffff)) | UINT64_C(0x3ff0000000000000));
     if (m > 0x1.6a09e667f3bcdp0) {
         m *= 0.5;
         exponent++;
@@ -50,7 +39,7 @@ double ls_det_exp2(double x) {
     double n = nearest(x), t = (x - n) * LN2, sum = 1.0;
     for (int k = 14; k >= 1; k--) sum = 1.0 + sum * t / k;
     int64_t biased = (int64_t)n + 1023; /* 2^1024 and 2^-1022 take two steps */
-    double half = from_bits((uint64_t)(biased / 2 + 512) << 52), rest = from_bits((uint64_t)(biased - biased / 2 + 511) << 52);
+    double half = ls_from_bits64((uint64_t)(biased / 2 + 512) << 52), rest = ls_from_bits64((uint64_t)(biased - biased / 2 + 511) << 52);
     return sum * half * rest;
 }
 

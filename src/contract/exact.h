@@ -6,7 +6,8 @@
 
 #include <math.h>
 #include <stdint.h>
-#include <string.h>
+
+#include "base/bits.h"
 
 _Static_assert((-3 >> 1) == -2, "right shift of a negative integer must be arithmetic");
 
@@ -33,18 +34,6 @@ enum {
     LS_EXACT_SUM_SHIFT8 = 16,  /* under exact16-kv8 */
     LS_EXACT_SUM_SHIFT24 = -10
 };
-
-static inline uint32_t ls_bits(float x) {
-    uint32_t u;
-    memcpy(&u, &x, sizeof u);
-    return u;
-}
-
-static inline float ls_from_bits(uint32_t u) {
-    float x;
-    memcpy(&x, &u, sizeof x);
-    return x;
-}
 
 /* 2^(e - 127) for a biased exponent e in [1, 254]. */
 static inline float ls_pow2_biased(int e) { return ls_from_bits((uint32_t)e << 23); }

@@ -2,27 +2,15 @@
  * as hexadecimal bit patterns, so two graphs have the same text exactly when they compute the same thing on the same
  * weights. The format is versioned by its first line. */
 #include <inttypes.h>
-#include <string.h>
 
+#include "base/bits.h"
 #include "base/sha256.h"
 #include "graph/graph.h"
 
-static uint32_t bits32(float f) {
-    uint32_t u;
-    memcpy(&u, &f, sizeof u);
-    return u;
-}
-
-static uint64_t bits64(double d) {
-    uint64_t u;
-    memcpy(&u, &d, sizeof u);
-    return u;
-}
-
 static ls_code write_rope(const ls_rope *r, size_t index, ls_str *s, ls_error *e) {
     LS_TRY(ls_str_printf(s, e, "rope %zu rot_dim=%d interleaved=%d amplitude=%08" PRIx32 " inv_freq=", index, r->rot_dim, r->interleaved,
-                         bits32(r->amplitude)));
-    for (int i = 0; i < r->rot_dim / 2; i++) LS_TRY(ls_str_printf(s, e, "%s%016" PRIx64, i ? "," : "", bits64(r->inv_freq[i])));
+                         ls_bits(r->amplitude)));
+    for (int i = 0; i < r->rot_dim / 2; i++) LS_TRY(ls_str_printf(s, e, "%s%016" PRIx64, i ? "," : "", ls_bits64(r->inv_freq[i])));
     return ls_str_append(s, "\n", 1, e);
 }
 
@@ -50,7 +38,7 @@ static ls_code write_node(const ls_node *n, size_t index, ls_str *s, ls_error *e
                          LS_CONTRACT_VERSION));
     for (int i = 0; i < n->n_in; i++) LS_TRY(ls_str_printf(s, e, "%s%d", i ? "," : "", n->in[i]));
     LS_TRY(ls_str_printf(s, e, " cols=%" PRId64 " selected=%d scale=%08" PRIx32 " eps=%08" PRIx32 " offset=%08" PRIx32 " limit=%08" PRIx32,
-                         n->cols, n->selected, bits32(n->scale), bits32(n->eps), bits32(n->weight_offset), bits32(n->limit)));
+                         n->cols, n->selected, ls_bits(n->scale), ls_bits(n->eps), ls_bits(n->weight_offset), ls_bits(n->limit)));
     LS_TRY(ls_str_printf(s, e, " group=%" PRId64 " begin=%" PRId64 " heads=%d kv_heads=%d head_dim=%d rope=%d window=%d layer=%d act=%s w=",
                          n->group, n->begin, n->heads, n->kv_heads, n->head_dim, n->rope, n->window, n->layer, ls_act_name(n->act)));
     LS_TRY(write_param(n->w[0], s, e));

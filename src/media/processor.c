@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "base/sha256.h"
 
 /* ---- Pan-and-scan --------------------------------------------------------------------------------------------------------- */
@@ -111,12 +112,6 @@ void ls_pixel_values_deinit(ls_pixel_values *v) {
 
 /* ---- Identity ------------------------------------------------------------------------------------------------------------- */
 
-static uint64_t bits(double v) {
-    uint64_t u;
-    memcpy(&u, &v, sizeof u);
-    return u;
-}
-
 ls_code ls_image_processor_text(const ls_image_processor *p, ls_str *out, ls_error *e) {
     static const char *const rules[] = {[LS_RESIZE_PILLOW] = "pillow-13", [LS_RESIZE_PILLOW_12] = "pillow-12", [LS_RESIZE_TORCHVISION] = "torchvision"};
     static const char *const filters[] = {
@@ -124,11 +119,11 @@ ls_code ls_image_processor_text(const ls_image_processor *p, ls_str *out, ls_err
     LS_TRY(ls_str_printf(out, e, "lockstep image processor 1\narithmetic %s\n", p->fast ? "torch" : "numpy"));
     if (p->resize || p->pan_and_scan) LS_TRY(ls_str_printf(out, e, "resize %s %s\n", rules[p->rule], filters[p->filter]));
     LS_TRY(ls_str_printf(out, e, "size %" PRId32 " %" PRId32 "\n", p->height, p->width));
-    if (p->rescale) LS_TRY(ls_str_printf(out, e, "rescale %016" PRIx64 "\n", bits(p->rescale_factor)));
+    if (p->rescale) LS_TRY(ls_str_printf(out, e, "rescale %016" PRIx64 "\n", ls_bits64(p->rescale_factor)));
     for (int c = 0; p->normalize && c < 3; c++)
-        LS_TRY(ls_str_printf(out, e, "normalize %d %016" PRIx64 " %016" PRIx64 "\n", c, bits(p->mean[c]), bits(p->std[c])));
+        LS_TRY(ls_str_printf(out, e, "normalize %d %016" PRIx64 " %016" PRIx64 "\n", c, ls_bits64(p->mean[c]), ls_bits64(p->std[c])));
     if (p->pan_and_scan)
-        LS_TRY(ls_str_printf(out, e, "pan_and_scan %" PRId32 " %" PRId32 " %016" PRIx64 "\n", p->min_crop_size, p->max_crops, bits(p->min_ratio)));
+        LS_TRY(ls_str_printf(out, e, "pan_and_scan %" PRId32 " %" PRId32 " %016" PRIx64 "\n", p->min_crop_size, p->max_crops, ls_bits64(p->min_ratio)));
     return ls_str_printf(out, e, "tokens %" PRId32 "\n", p->tokens);
 }
 

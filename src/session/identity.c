@@ -3,23 +3,12 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "base/sha256.h"
 #include "session/bundle.h"
 
 /* Version of the meaning of ls_prepared_prefill's rows, positions and blocks. */
 static const char prepared_abi[] = "lockstep-prepared-1";
-
-static uint64_t bits64(double v) {
-    uint64_t u;
-    memcpy(&u, &v, sizeof u);
-    return u;
-}
-
-static uint32_t bits32(float v) {
-    uint32_t u;
-    memcpy(&u, &v, sizeof u);
-    return u;
-}
 
 static ls_code add_newlines(const ls_model *m, ls_str *s, ls_error *e) {
     ls_token_ids ids = {0};
@@ -37,12 +26,12 @@ static ls_code add_layers(const ls_model *m, ls_str *s, ls_error *e) {
     if (!json_is_object(text)) text = config;
     for (size_t i = 0; i < 2; i++) {
         const json_t *v = json_object_get(text, keys[i]);
-        if (json_is_number(v)) LS_TRY(ls_str_printf(s, e, "%s 0x%016" PRIx64 "\n", keys[i], bits64(json_number_value(v))));
+        if (json_is_number(v)) LS_TRY(ls_str_printf(s, e, "%s 0x%016" PRIx64 "\n", keys[i], ls_bits64(json_number_value(v))));
         else LS_TRY(ls_str_printf(s, e, "%s default\n", keys[i]));
     }
     for (size_t i = 0; i < m->graph->n_nodes; i++) {
         const ls_node *n = &m->graph->nodes[i];
-        if (n->op == LS_OP_EMBED) LS_TRY(ls_str_printf(s, e, "text rows times 0x%08" PRIx32 " once, image rows as projected\n", bits32(n->scale)));
+        if (n->op == LS_OP_EMBED) LS_TRY(ls_str_printf(s, e, "text rows times 0x%08" PRIx32 " once, image rows as projected\n", ls_bits(n->scale)));
         if (n->op == LS_OP_ATTENTION) LS_TRY(ls_str_printf(s, e, "attention %d window %d\n", n->layer, n->window));
     }
     return LS_OK;
@@ -54,7 +43,7 @@ static ls_code add_all(const ls_model *m, ls_str *s, ls_error *e) {
     LS_TRY(ls_graph_fingerprint(x->vision->graph, tower, e));
     LS_TRY(ls_str_printf(s, e, "lockstep model identity 1\nsequences %s\ncontract %s/%d\ntext graph %s\nvision graph %s\n", m->slots > 1 ? "ragged" : "single",
                          ls_contract_name(m->contract), (int)LS_CONTRACT_VERSION, m->fingerprint, tower));
-    LS_TRY(ls_str_printf(s, e, "prepared prefill %s\nmask causal with image blocks, additive value 0x%08" PRIx32 "\n", prepared_abi, bits32(-1e30f)));
+    LS_TRY(ls_str_printf(s, e, "prepared prefill %s\nmask causal with image blocks, additive value 0x%08" PRIx32 "\n", prepared_abi, ls_bits(-1e30f)));
     LS_TRY(add_layers(m, s, e));
     LS_TRY(add_newlines(m, s, e));
     LS_TRY(ls_str_printf(s, e, "image id %d\npad id %d\nboi id %d\neoi id %d\ntokens per image %d\nimage %d patch %d channels %d\n",

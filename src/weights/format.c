@@ -1,7 +1,7 @@
 /* Formats: their constants, and the exact conversions between f32 and the half-precision types. */
 #include "weights/weights.h"
 
-#include <string.h>
+#include "base/bits.h"
 
 const ls_format_info *ls_format_get(ls_format f) {
     static const ls_format_info info[LS_FORMAT_COUNT] = {
@@ -38,37 +38,25 @@ int64_t ls_tensor_rows(const ls_tensor *t) {
     return rows;
 }
 
-static float from_bits(uint32_t u) {
-    float f;
-    memcpy(&f, &u, sizeof f);
-    return f;
-}
-
-static uint32_t to_bits(float f) {
-    uint32_t u;
-    memcpy(&u, &f, sizeof u);
-    return u;
-}
-
-float ls_bf16_to_f32(uint16_t h) { return from_bits((uint32_t)h << 16); }
+float ls_bf16_to_f32(uint16_t h) { return ls_from_bits((uint32_t)h << 16); }
 
 float ls_f16_to_f32(uint16_t h) {
     uint32_t sign = (uint32_t)(h & 0x8000) << 16, exponent = h >> 10 & 31, mantissa = h & 0x3FF;
-    if (exponent == 31) return from_bits(sign | 0x7F800000u | mantissa << 13);
-    if (exponent) return from_bits(sign | (exponent + 112) << 23 | mantissa << 13);
+    if (exponent == 31) return ls_from_bits(sign | 0x7F800000u | mantissa << 13);
+    if (exponent) return ls_from_bits(sign | (exponent + 112) << 23 | mantissa << 13);
     float magnitude = (float)mantissa * 0x1p-24f; /* subnormal: a multiple of 2^-24, normal in f32 */
     return sign ? -magnitude : magnitude;
 }
 
 /* NaN keeps its sign and top payload bits and becomes quiet. */
 uint16_t ls_f32_to_bf16(float f) {
-    uint32_t u = to_bits(f);
+    uint32_t u = ls_bits(f);
     if ((u & 0x7FFFFFFF) > 0x7F800000) return (uint16_t)(u >> 16 | 0x40);
     return (uint16_t)((u + 0x7FFF + (u >> 16 & 1)) >> 16);
 }
 
 uint16_t ls_f32_to_f16(float f) {
-    uint32_t u = to_bits(f), sign = u >> 16 & 0x8000, a = u & 0x7FFFFFFF;
+    uint32_t u = ls_bits(f), sign = u >> 16 & 0x8000, a = u & 0x7FFFFFFF;
     if (a > 0x7F800000) return (uint16_t)(sign | 0x7E00 | (a >> 13 & 0x3FF));
     if (a >= 0x477FF000) return (uint16_t)(sign | 0x7C00); /* 65520 and above round to infinity */
     if (a >= 0x38800000) return (uint16_t)(sign | ((a - 0x38000000 + 0xFFF + (a >> 13 & 1)) >> 13));

@@ -5,35 +5,9 @@
 #include <math.h>
 
 #include "session/encode.h"
+#include "vision_tower.h"
 
-enum { IMAGES = 2, PIXELS = 3 * 72 * 72, ROWS = 324, OUT = 9, COLS = 32, WIDTH = 144 };
-
-typedef struct tower {
-    ls_checkpoint *c, *golden;
-    ls_vision v;
-    const float *pixels[IMAGES];
-} tower;
-
-static void tower_open(tower *t, ls_contract contract) {
-    ls_error e = {0};
-    const ls_build_options build = {.contract = contract};
-    assert_ok(ls_checkpoint_open(&t->c, LS_FIXTURES "/vision/tower", &e));
-    assert_ok(ls_checkpoint_open(&t->golden, LS_FIXTURES "/vision/tower/golden.safetensors", &e));
-    assert_ok(ls_vision_build(&t->v, t->c, &build, &e));
-    assert_int_equal(t->v.graph->image_rows, ROWS);
-    assert_int_equal(t->v.graph->image_out, OUT);
-    assert_int_equal(t->v.graph->vocab, COLS);
-    const ls_tensor *p = ls_checkpoint_find(t->golden, "pixel_values");
-    assert_non_null(p);
-    assert_int_equal(p->bytes, IMAGES * PIXELS * sizeof(float));
-    for (int i = 0; i < IMAGES; i++) t->pixels[i] = (const float *)p->data + i * PIXELS;
-}
-
-static void tower_close(tower *t) {
-    ls_vision_deinit(&t->v);
-    ls_checkpoint_close(t->c);
-    ls_checkpoint_close(t->golden);
-}
+enum { IMAGES = TOWER_IMAGES, PIXELS = TOWER_PIXELS, ROWS = TOWER_ROWS, OUT = TOWER_OUT, COLS = TOWER_COLS, WIDTH = 144 };
 
 typedef struct kept {
     float *rows;      /* [ROWS, WIDTH] of the node "post_layernorm" */

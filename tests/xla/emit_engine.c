@@ -5,9 +5,8 @@
 
 #include <stdlib.h>
 
-#include "base/file.h"
 #include "base/sha256.h"
-#include "xla/pjrt.h"
+#include "cpu_engine.h"
 
 enum { MAX_PROGRAMS = 1024 };
 
@@ -17,25 +16,18 @@ struct emit_program {
     ls_buffer **weight; /* [n_weights] */
 };
 
-static ls_engine *engine;
 static struct {
     char sha[65];
     ls_program *program;
 } compiled[MAX_PROGRAMS];
 static int n_compiled;
 
-void emit_engine_open(void) {
-    ls_error e = {0};
-    const char *plugin = getenv("LS_EMIT_PLUGIN");
-    if (!plugin || !*plugin) plugin = LS_PLUGINS "/lammps_jax_pjrt_cpu/pjrt_c_api_cpu_plugin.so";
-    if (!ls_file_exists(plugin)) fail_msg("%s is missing: run tools/fetch_plugins.py", plugin);
-    assert_ok(ls_pjrt_open(&engine, &(ls_pjrt_options){.plugin = plugin}, &e));
-}
+void emit_engine_open(void) { cpu_engine_open(NULL); }
 
 void emit_engine_close(void) {
-    for (int i = 0; i < n_compiled; i++) engine->ops->free_program(engine, compiled[i].program);
+    for (int i = 0; i < n_compiled; i++) cpu_engine->ops->free_program(cpu_engine, compiled[i].program);
     n_compiled = 0;
-    engine->ops->destroy(engine);
+    cpu_engine_close(NULL);
 }
 
 static ls_program *program_of(const ls_str *text) {
@@ -46,7 +38,7 @@ static ls_program *program_of(const ls_str *text) {
         if (!strcmp(compiled[i].sha, sha)) return compiled[i].program;
     assert_true(n_compiled < MAX_PROGRAMS);
     memcpy(compiled[n_compiled].sha, sha, sizeof sha);
-    assert_ok(engine->ops->compile(engine, &compiled[n_compiled].program, text->data, text->len, NULL, NULL, &e));
+    assert_ok(cpu_engine->ops->compile(cpu_engine, &compiled[n_compiled].program, text->data, text->len, NULL, NULL, &e));
     return compiled[n_compiled++].program;
 }
 
@@ -61,14 +53,14 @@ emit_program *emit_load(ls_emit_module *m, const ls_graph *g) {
     for (size_t i = 0; i < m->n_weights; i++) {
         void *data;
         assert_ok(ls_emit_weight_data(&m->weight[i], g, &data, &e));
-        assert_ok(engine->ops->upload(engine, &p->weight[i], &m->weight[i].type, data, &e));
+        assert_ok(cpu_engine->ops->upload(cpu_engine, &p->weight[i], &m->weight[i].type, data, &e));
         ls_free(data);
     }
     return p;
 }
 
 void emit_unload(emit_program *p) {
-    for (size_t i = 0; i < p->m.n_weights; i++) engine->ops->free_buffer(engine, p->weight[i]);
+    for (size_t i = 0; i < p->m.n_weights; i++) cpu_engine->ops->free_buffer(cpu_engine, p->weight[i]);
     ls_emit_module_deinit(&p->m);
     free(p->weight);
     free(p);
@@ -81,14 +73,14 @@ void emit_run(const emit_program *p, const void *const *in, void *const *out) {
     size_t w = p->m.n_weights, n = w + p->m.n_inputs, bytes;
     assert_true(n <= MOST && p->m.n_results <= MOST);
     for (size_t i = 0; i < w; i++) args[i] = p->weight[i];
-    for (size_t i = w; i < n; i++) assert_ok(engine->ops->upload(engine, &args[i], &p->m.input[i - w], in[i - w], &e));
-    assert_ok(engine->ops->execute(engine, p->program, args, n, results, p->m.n_results, &e));
+    for (size_t i = w; i < n; i++) assert_ok(cpu_engine->ops->upload(cpu_engine, &args[i], &p->m.input[i - w], in[i - w], &e));
+    assert_ok(cpu_engine->ops->execute(cpu_engine, p->program, args, n, results, p->m.n_results, &e));
     for (size_t i = 0; i < p->m.n_results; i++) {
         assert_ok(ls_tensor_type_bytes(&p->m.result[i], &bytes, &e));
-        if (out[i]) assert_ok(engine->ops->read(engine, results[i], out[i], bytes, &e));
-        engine->ops->free_buffer(engine, results[i]);
+        if (out[i]) assert_ok(cpu_engine->ops->read(cpu_engine, results[i], out[i], bytes, &e));
+        cpu_engine->ops->free_buffer(cpu_engine, results[i]);
     }
-    for (size_t i = w; i < n; i++) engine->ops->free_buffer(engine, args[i]);
+    for (size_t i = w; i < n; i++) cpu_engine->ops->free_buffer(cpu_engine, args[i]);
 }
 
 static size_t count_of(const ls_tensor_type *t) {

@@ -5,23 +5,21 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "cpu_engine.h"
 #include "fixture_models.h"
 #include "prepared_rows.h"
 #include "session/session.h"
 #include "xla/executor.h"
-#include "xla/pjrt.h"
 
 enum { N = 40, LONG = 300, CONTEXT = 512, ROWS = 320 };
 
 static const ls_span blocks[] = {{3, 12}, {12, 31}, {34, 35}};
 
-static ls_engine *engine;
-
 static ls_executor *create(const fixture *f, bool xla, ls_observer observer) {
     ls_executor_options o = {.max_seqs = 2, .context = CONTEXT, .max_rows = ROWS, .observer = observer};
     ls_executor *x;
     ls_error e = {0};
-    if (xla) assert_ok(ls_xla_create(&x, f->graph, f->checkpoint, engine, NULL, &o, &e));
+    if (xla) assert_ok(ls_xla_create(&x, f->graph, f->checkpoint, cpu_engine, NULL, &o, &e));
     else assert_ok(ls_reference_create(&x, f->graph, &o, &e));
     return x;
 }
@@ -160,7 +158,7 @@ static void mixed_batches(void **state) {
     serve(&f, native, 1, image, words, true, want);
     native->destroy(native);
     o.max_seqs = SLOTS;
-    assert_ok(ls_xla_create(&x, f.graph, f.checkpoint, engine, NULL, &o, &e));
+    assert_ok(ls_xla_create(&x, f.graph, f.checkpoint, cpu_engine, NULL, &o, &e));
     serve(&f, x, SLOTS, image, words, false, got);
     x->destroy(x);
     for (int i = 0; i < REQUESTS; i++)
@@ -170,19 +168,6 @@ static void mixed_batches(void **state) {
     fixture_close(&f);
 }
 
-static int open_engine(void **state) {
-    (void)state;
-    ls_error e = {0};
-    assert_ok(ls_pjrt_open(&engine, &(ls_pjrt_options){.plugin = LS_PLUGINS "/lammps_jax_pjrt_cpu/pjrt_c_api_cpu_plugin.so"}, &e));
-    return 0;
-}
-
-static int close_engine(void **state) {
-    (void)state;
-    engine->ops->destroy(engine);
-    return 0;
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whole_and_in_pieces),
@@ -190,5 +175,5 @@ int main(void) {
         cmocka_unit_test(long_block),
         cmocka_unit_test(mixed_batches),
     };
-    return cmocka_run_group_tests(tests, open_engine, close_engine);
+    return cmocka_run_group_tests(tests, cpu_engine_open, cpu_engine_close);
 }

@@ -4,35 +4,12 @@
 
 #include <math.h>
 
+#include "cpu_engine.h"
 #include "session/encode.h"
+#include "vision_tower.h"
 #include "xla/executor.h"
-#include "xla/pjrt.h"
 
-enum { IMAGES = 2, PIXELS = 3 * 72 * 72, OUT = 9 * 32 };
-
-static ls_engine *engine;
-
-typedef struct tower {
-    ls_checkpoint *c, *golden;
-    ls_vision v;
-    const float *pixels[IMAGES];
-} tower;
-
-static void tower_open(tower *t, ls_contract contract) {
-    ls_error e = {0};
-    const ls_build_options build = {.contract = contract};
-    assert_ok(ls_checkpoint_open(&t->c, LS_FIXTURES "/vision/tower", &e));
-    assert_ok(ls_checkpoint_open(&t->golden, LS_FIXTURES "/vision/tower/golden.safetensors", &e));
-    assert_ok(ls_vision_build(&t->v, t->c, &build, &e));
-    const ls_tensor *p = ls_checkpoint_find(t->golden, "pixel_values");
-    for (int i = 0; i < IMAGES; i++) t->pixels[i] = (const float *)p->data + i * PIXELS;
-}
-
-static void tower_close(tower *t) {
-    ls_vision_deinit(&t->v);
-    ls_checkpoint_close(t->c);
-    ls_checkpoint_close(t->golden);
-}
+enum { IMAGES = TOWER_IMAGES, OUT = TOWER_OUT * TOWER_COLS };
 
 /* What each node of the reference gave, summed up by bits. */
 typedef struct trace {
@@ -65,7 +42,7 @@ static void encode(const tower *t, bool xla, way w, trace *seen, float *out) {
         o.observer = note;
         o.observer_user = seen;
     }
-    if (xla) assert_ok(ls_xla_create(&x, t->v.graph, t->c, engine, &xo, &o, &e));
+    if (xla) assert_ok(ls_xla_create(&x, t->v.graph, t->c, cpu_engine, &xo, &o, &e));
     else assert_ok(ls_reference_create(&x, t->v.graph, &o, &e));
     assert_ok(ls_encode_images(x, &t->v, t->pixels, IMAGES, out, &e));
     assert_int_equal(x->length(x, 0), 0);
@@ -147,21 +124,8 @@ static void entries_of_another_graph_are_refused(void **state) {
     tower_close(&t);
 }
 
-static int open_engine(void **state) {
-    (void)state;
-    ls_error e = {0};
-    assert_ok(ls_pjrt_open(&engine, &(ls_pjrt_options){.plugin = LS_PLUGINS "/lammps_jax_pjrt_cpu/pjrt_c_api_cpu_plugin.so"}, &e));
-    return 0;
-}
-
-static int close_engine(void **state) {
-    (void)state;
-    engine->ops->destroy(engine);
-    return 0;
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(one_module), cmocka_unit_test(node_by_node), cmocka_unit_test(float_is_near),
                                        cmocka_unit_test(entries_of_another_graph_are_refused)};
-    return cmocka_run_group_tests_name("xla_vision", tests, open_engine, close_engine);
+    return cmocka_run_group_tests_name("xla_vision", tests, cpu_engine_open, cpu_engine_close);
 }
