@@ -19,9 +19,12 @@ ls_code ls_weight_form_of(ls_weight_form *f, const ls_tensor *t, ls_contract con
     bool wide = ls_contract_is_wide(contract);
     *f = (ls_weight_form){.contract = contract, .cols = cols, .p = wide ? LS_EXACT_P24 : LS_EXACT_P16,
                           .weight_p = wide ? LS_EXACT_WEIGHT_P24 : LS_EXACT_P16, .h = wide ? 4 : 0};
-    f->quantised = mlx || (t->format != LS_F32 && t->format != LS_F16 && t->format != LS_BF16);
+    int stored = ls_tensor_group(t);
+    f->quantised = stored > 0;
+    if (!f->quantised && t->format != LS_F32 && t->format != LS_F16 && t->format != LS_BF16)
+        LS_FAIL(e, LS_UNIMPLEMENTED, "tensor \"%s\": a matrix of %s has no integer form; allowed are F32, F16, BF16 and the quantised formats", t->name,
+                t->format == LS_OTHER ? t->dtype : info->name);
     if (f->quantised) {
-        int stored = ls_tensor_group(t);
         f->group = stored > LS_EXACT_BLOCK ? LS_EXACT_BLOCK : stored;
         f->bits = mlx ? t->mlx_bits : t->format == LS_IQ4_NL ? 8 : info->bits;
         f->zero = info->zero;

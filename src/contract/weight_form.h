@@ -21,7 +21,7 @@ typedef struct ls_weight_form {
     int c, h;         /* the shifts of section 3 */
 } ls_weight_form;
 
-/* INVALID_ARGUMENT when K is over LS_EXACT_MAX_COLS or |contract| is not exact. */
+/* INVALID_ARGUMENT when K is over LS_EXACT_MAX_COLS or |contract| is not exact; UNIMPLEMENTED when |t| holds integers that no scale belongs to. */
 ls_code ls_weight_form_of(ls_weight_form *f, const ls_tensor *t, ls_contract contract, ls_error *e);
 
 /* Row |row| of |t| in integer form. u [K]: stored integers (quantised) or signed mantissas. scale, min [groups]: S and M
