@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static const char *const names[LS_LEVEL_COUNT] = {"c", "avx2", "avx512"};
+static const char *const names[LS_LEVEL_COUNT] = {"c", "avx2", "avx512", "neon"};
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -22,6 +22,14 @@ static void detect(ls_cpu *cpu) {
     cpu->has[LS_LEVEL_AVX2] = all(b, 1u << 3 | 1u << 5 | 1u << 8);
     cpu->has[LS_LEVEL_AVX512] =
         cpu->has[LS_LEVEL_AVX2] && all(xcr0, 0xE6) && all(b, 1u << 16 | 1u << 17 | 1u << 28 | 1u << 30 | 1u << 31) && all(c, 1u << 11);
+}
+#elif defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
+
+/* Bit numbers follow the ELF hwcaps of arm64 Linux: AT_HWCAP ASIMD 1. */
+static void detect(ls_cpu *cpu) {
+    unsigned long words = getauxval(AT_HWCAP);
+    cpu->has[LS_LEVEL_NEON] = words >> 1 & 1;
 }
 #else
 static void detect(ls_cpu *cpu) { (void)cpu; }
@@ -49,5 +57,5 @@ ls_code ls_level_parse(const ls_cpu *cpu, const char *name, ls_level *out, ls_er
         *out = (ls_level)l;
         return LS_OK;
     }
-    LS_FAIL(e, LS_INVALID_ARGUMENT, "instruction-set level \"%s\" is unknown; use best, c, avx2, avx512 or random", name);
+    LS_FAIL(e, LS_INVALID_ARGUMENT, "instruction-set level \"%s\" is unknown; use best, c, avx2, avx512, neon or random", name);
 }

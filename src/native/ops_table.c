@@ -8,6 +8,8 @@
 const ls_ops *ls_ops_get(const char *level) {
 #if defined(__x86_64__)
     static const ls_ops *const tables[] = {&ls_ops_c, &ls_ops_avx2, &ls_ops_avx512};
+#elif defined(__aarch64__)
+    static const ls_ops *const tables[] = {&ls_ops_c, &ls_ops_neon};
 #else
     static const ls_ops *const tables[] = {&ls_ops_c};
 #endif

@@ -82,7 +82,7 @@ typedef struct ls_ops {
     void (*combine)(const ls_attn *a, float *y, const void *part, int64_t n, size_t stride, int64_t *sum);
 } ls_ops;
 
-/* The table of |level| ("c", "avx2", "avx512"), which the machine must have; NULL when this build has no such level. */
+/* The table of |level| ("c", "avx2", "avx512", "neon"), which the machine must have; NULL when this build has no such level. */
 const ls_ops *ls_ops_get(const char *level);
 
 ls_attn ls_attn_of(const ls_node *n);
@@ -97,6 +97,6 @@ void ls_kv_put_value(const ls_attn *a, uint8_t *head, int position, const int32_
 void ls_attn_put_query(const ls_attn *a, ls_attn_tile *t, int i, const int32_t *q, int e);
 
 /* One table per level, defined by ops_<level>.c. */
-extern const ls_ops ls_ops_c, ls_ops_avx2, ls_ops_avx512;
+extern const ls_ops ls_ops_c, ls_ops_avx2, ls_ops_avx512, ls_ops_neon;
 
 #endif

@@ -84,7 +84,7 @@ static inline uint32_t dot_pair(uint32_t a, uint32_t b) {
     int32_t low = (int32_t)(int16_t)a * (int16_t)b, high = (int32_t)(int16_t)(a >> 16) * (int16_t)(b >> 16);
     return (uint32_t)low + (uint32_t)high;
 }
-/* acc + the dot product of the two int16 in each lane. */
+/* acc + the dot product of the two int16 in each lane. All lanes of b are equal. */
 LANES(vi, vi_dot16, (vi acc, vi a, vi b), acc.v[i] + dot_pair(a.v[i], b.v[i]))
 
 static inline int32_t vi_largest(vi a) {

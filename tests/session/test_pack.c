@@ -103,14 +103,13 @@ static void families_say_the_same(void **state) {
 /* One file serves every level and any number of threads, and does not depend on those that made it. */
 static void levels_share_a_file(void **state) {
     (void)state;
-    static const char *const levels[] = {"c", "avx2", "avx512"};
     ls_error e = {0};
     ls_cpu cpu;
     ls_cpu_detect(&cpu);
     ls_map first = {0}, second = {0};
     pack("llama_mlx", "exact16");
-    for (size_t l = 0; l < 3; l++)
-        if (cpu.has[l]) check_same("llama_mlx", "exact16", levels[l], (int)l + 1);
+    for (int l = 0; l < LS_LEVEL_COUNT; l++)
+        if (cpu.has[l]) check_same("llama_mlx", "exact16", ls_level_name((ls_level)l), l + 1);
     assert_ok(ls_map_open(&first, pack_path, &e));
     assert_ok(ls_model_pack(fixture_path("llama_mlx"), pack_path, &(ls_pack_options){.struct_size = sizeof(ls_pack_options), .threads = 3}, NULL, &e));
     assert_ok(ls_map_open(&second, pack_path, &e));

@@ -34,6 +34,13 @@
 #define LINEAR_AVX512 NO_INSTANCE
 #define QUANTISE_AVX512 NO_INSTANCE
 #endif
+#if defined(LS_ONLY_NEON)
+#define LINEAR_NEON LINEAR_INSTANCE
+#define QUANTISE_NEON QUANTISE_INSTANCE
+#else
+#define LINEAR_NEON NO_INSTANCE
+#define QUANTISE_NEON NO_INSTANCE
+#endif
 
 #define LS_LINEAR(kind, KIND, contract, level, LEVEL) LINEAR_##LEVEL(kind, KIND, contract, level)
 #define LS_QUANTISE(contract, level, LEVEL) QUANTISE_##LEVEL(contract, level)

@@ -110,7 +110,7 @@ LS_INLINE lanes v_lookup16(const uint8_t *table, lanes index) {
     EACH index.v[i] = halves(table[index.v[i] & 15], table[index.v[i] >> 16 & 15]);
     return index;
 }
-/* acc + low(w) * low(x) + high(w) * high(x), the halves signed. */
+/* acc + low(w) * low(x) + high(w) * high(x), the halves signed. x is what v_pair gives, the same in every lane. */
 LS_INLINE lanes v_dot(lanes acc, lanes w, lanes x) {
     EACH acc.v[i] += (int16_t)w.v[i] * (int16_t)x.v[i] + (w.v[i] >> 16) * (x.v[i] >> 16);
     return acc;
