@@ -1,4 +1,4 @@
-/* Every native operator kernel, at every level this machine has, against the reference operators: equal bits.
+/* Every native operator kernel, at every level this machine has that has its own, against the reference operators: equal bits.
  * Inputs end at a guard page, so a read or write past the end stops the test. */
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -70,6 +70,7 @@ static void each_level(void (*test)(const ls_ops *ops)) {
         }
         const ls_ops *ops = ls_ops_get(ls_level_name((ls_level)l));
         assert_non_null(ops);
+        if (strcmp(ops->level, ls_level_name((ls_level)l))) continue; /* the table of another level */
         state = 1;
         test(ops);
     }

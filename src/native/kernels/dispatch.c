@@ -12,6 +12,7 @@ static const ls_kernels tables[LS_LEVEL_COUNT] = {
     [LS_LEVEL_AVX2].level = LS_LEVEL_AVX2,
     [LS_LEVEL_AVX512].level = LS_LEVEL_AVX512,
     [LS_LEVEL_NEON].level = LS_LEVEL_NEON,
+    [LS_LEVEL_NEON_DOTPROD].level = LS_LEVEL_NEON_DOTPROD,
 };
 
 static const ls_kernel_info infos[] = {

@@ -41,6 +41,13 @@
 #define LINEAR_NEON NO_INSTANCE
 #define QUANTISE_NEON NO_INSTANCE
 #endif
+#if defined(LS_ONLY_NEON_DOTPROD)
+#define LINEAR_NEON_DOTPROD LINEAR_INSTANCE
+#define QUANTISE_NEON_DOTPROD QUANTISE_INSTANCE
+#else
+#define LINEAR_NEON_DOTPROD NO_INSTANCE
+#define QUANTISE_NEON_DOTPROD NO_INSTANCE
+#endif
 
 #define LS_LINEAR(kind, KIND, contract, level, LEVEL) LINEAR_##LEVEL(kind, KIND, contract, level)
 #define LS_QUANTISE(contract, level, LEVEL) QUANTISE_##LEVEL(contract, level)

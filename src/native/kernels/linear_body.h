@@ -378,11 +378,20 @@ V_BODY void several_rows_tiles(const ls_packed *w, int64_t tile, int64_t tile_en
 #if V_DIRECT
 #include "native/kernels/linear_rows.h"
 #endif
+#ifdef V_BYTES
+#include "native/kernels/linear_bytes.h"
+#endif
 
 /* ---- Kernels ------------------------------------------------------------------------------------------------------ */
 
 V_BODY void linear_size(const ls_packed *w, int64_t tile_begin, int64_t tile_end, const ls_acts *x, int64_t row_begin, int64_t row_end,
                         const ls_linear_out *out, void *scratch, int kind, int xp, int size) {
+#ifdef V_BYTES
+    if (weight_planes(kind) == 1 && xp == 1) {
+        linear_bytes(w, tile_begin, tile_end, x, row_begin, row_end, out, kind, size);
+        return;
+    }
+#endif
     if (row_end - row_begin == 1) {
         one_row(w, tile_begin, tile_end, x, row_begin, out, kind, xp, size);
         return;
