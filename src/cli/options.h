@@ -70,8 +70,8 @@ enum {
     "  --threads N         threads of the native backend; default: all cores. Does not change results\n"                       \
     "  --ctx-size N        positions (prompt and answer); default: 4096 or what the model allows\n"                            \
     "  --chunk N           prompt rows per pass; default: 256. Does not change results\n"                                      \
-    "  --level NAME        instruction-set level (c, avx2, avx512, neon, neon-dotprod); default: best; random: any at each call.\n" \
-    "                      Same results\n"                                                                                     \
+    "  --level NAME        instruction-set level (c, avx2, avx512, neon, neon-dotprod, neon-i8mm); default: best; random: any at\n"  \
+    "                      each call. Same results\n"                                                                              \
     "\nBackend xla (docs/xla.md; --backend xla --help shows what this machine can run):\n"                                   \
     "  --engine NAME       pjrt (default) or iree\n"                                                                          \
     "  --device NAME       cpu (default), cuda, rocm, tpu, oneapi, metal; iree: local-task (default), local-sync, cuda, hip, metal\n" \

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static const char *const names[LS_LEVEL_COUNT] = {"c", "avx2", "avx512", "neon", "neon-dotprod"};
+static const char *const names[LS_LEVEL_COUNT] = {"c", "avx2", "avx512", "neon", "neon-dotprod", "neon-i8mm"};
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -26,11 +26,12 @@ static void detect(ls_cpu *cpu) {
 #elif defined(__aarch64__) && defined(__linux__)
 #include <sys/auxv.h>
 
-/* Bit numbers follow the ELF hwcaps of arm64 Linux: AT_HWCAP ASIMD 1, ASIMDDP 20. */
+/* Bit numbers follow the ELF hwcaps of arm64 Linux: AT_HWCAP ASIMD 1, ASIMDDP 20; AT_HWCAP2 I8MM 13. */
 static void detect(ls_cpu *cpu) {
     unsigned long words = getauxval(AT_HWCAP);
     cpu->has[LS_LEVEL_NEON] = words >> 1 & 1;
     cpu->has[LS_LEVEL_NEON_DOTPROD] = cpu->has[LS_LEVEL_NEON] && words >> 20 & 1;
+    cpu->has[LS_LEVEL_NEON_I8MM] = cpu->has[LS_LEVEL_NEON_DOTPROD] && getauxval(AT_HWCAP2) >> 13 & 1;
 }
 #else
 static void detect(ls_cpu *cpu) { (void)cpu; }
@@ -58,5 +59,5 @@ ls_code ls_level_parse(const ls_cpu *cpu, const char *name, ls_level *out, ls_er
         *out = (ls_level)l;
         return LS_OK;
     }
-    LS_FAIL(e, LS_INVALID_ARGUMENT, "instruction-set level \"%s\" is unknown; use best, c, avx2, avx512, neon, neon-dotprod or random", name);
+    LS_FAIL(e, LS_INVALID_ARGUMENT, "instruction-set level \"%s\" is unknown; use best, c, avx2, avx512, neon, neon-dotprod, neon-i8mm or random", name);
 }

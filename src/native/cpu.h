@@ -14,6 +14,7 @@ typedef enum ls_level {
     LS_LEVEL_AVX512,       /* AVX-512 F, BW, DQ, VL, CD and VNNI */
     LS_LEVEL_NEON,         /* Advanced SIMD of Armv8-A */
     LS_LEVEL_NEON_DOTPROD, /* the same with FEAT_DotProd */
+    LS_LEVEL_NEON_I8MM,    /* the same with FEAT_I8MM */
     LS_LEVEL_COUNT
 } ls_level;
 
@@ -25,7 +26,7 @@ typedef struct ls_cpu {
 /* Asks the processor (CPUID) and the operating system (XCR0; on AArch64 the HWCAP words of the auxiliary vector). */
 void ls_cpu_detect(ls_cpu *cpu);
 
-/* "c", "avx2", "avx512", "neon", "neon-dotprod"; a static string. */
+/* "c", "avx2", "avx512", "neon", "neon-dotprod", "neon-i8mm"; a static string. */
 const char *ls_level_name(ls_level level);
 
 /* *out = the level called |name|, or the best one when |name| is NULL, "" or "best". INVALID_ARGUMENT for an unknown

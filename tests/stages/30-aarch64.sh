@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The same bits on AArch64: a cross build, run by qemu-user with every instruction it knows. The kernels, the digests of operators and models, and the native backend
-# against the reference. Prints `N passed, N failed`.
+# The same bits on AArch64: a cross build, run by qemu-user with every instruction it knows. The digests of operators and models,
+# and the kernels of every level and the native backend against the reference. Prints `N passed, N failed`.
 set -u
 cd "$(dirname "$0")/../.."
 . tests/stage_lib.sh

@@ -13,6 +13,7 @@ static const ls_kernels tables[LS_LEVEL_COUNT] = {
     [LS_LEVEL_AVX512].level = LS_LEVEL_AVX512,
     [LS_LEVEL_NEON].level = LS_LEVEL_NEON,
     [LS_LEVEL_NEON_DOTPROD].level = LS_LEVEL_NEON_DOTPROD,
+    [LS_LEVEL_NEON_I8MM].level = LS_LEVEL_NEON_I8MM,
 };
 
 static const ls_kernel_info infos[] = {

@@ -48,6 +48,13 @@
 #define LINEAR_NEON_DOTPROD NO_INSTANCE
 #define QUANTISE_NEON_DOTPROD NO_INSTANCE
 #endif
+#if defined(LS_ONLY_NEON_I8MM)
+#define LINEAR_NEON_I8MM LINEAR_INSTANCE
+#define QUANTISE_NEON_I8MM QUANTISE_INSTANCE
+#else
+#define LINEAR_NEON_I8MM NO_INSTANCE
+#define QUANTISE_NEON_I8MM NO_INSTANCE
+#endif
 
 #define LS_LINEAR(kind, KIND, contract, level, LEVEL) LINEAR_##LEVEL(kind, KIND, contract, level)
 #define LS_QUANTISE(contract, level, LEVEL) QUANTISE_##LEVEL(contract, level)

@@ -44,17 +44,12 @@ V_BODY lanes byte_weights(int kind, const uint8_t *span, int part, int u) {
     }
 }
 
-/* Sums of one row and one tile over a group. */
-typedef struct byte_sums {
-    lanes high, low;
-} byte_sums;
-
 /* |n| rows from |row| on by one tile; 16 << size is the group. */
 V_BODY void byte_tile(const ls_packed *w, const uint8_t *tile, int kind, int size, const line l[BYTE_ROWS], sums z[BYTE_ROWS], int n) {
     const int step = size == LS_SUM_64 ? 2 : 1, group = 16 << size, zero = w->form.zero - byte_offset(kind);
     const bytes order = b_load(byte_order(kind));
     floats unit = f_power(tile);
-    byte_sums acc[BYTE_ROWS];
+    byte_sums acc[BYTE_ROWS]; /* of one row over a group */
     V_UNROLL for (int r = 0; r < n; r++) z[r] = (sums){w_zero(), w_zero()};
     for (int64_t k = 0; k < w->spans; k += step) {
         int64_t block = k / 2;
@@ -62,23 +57,19 @@ V_BODY void byte_tile(const ls_packed *w, const uint8_t *tile, int kind, int siz
             const uint8_t *span = tile + w->span_at + (size_t)(k + part / 2) * w->span_bytes;
             int64_t g = (k * 2 + part) >> size;
             if (part * 16 % group == 0)
-                V_UNROLL for (int r = 0; r < n; r++) acc[r] = (byte_sums){v_set(0), v_set(l[r].half[block] - zero * l[r].sum[0][g])};
+                V_UNROLL for (int r = 0; r < n; r++) acc[r] = b_first(l[r].half[block] - zero * l[r].sum[0][g]);
             V_UNROLL for (int i = 0; i < half_lines(kind); i++) LS_PREFETCH(span + AHEAD + (part % 2 * half_lines(kind) + i) * 64);
-            bytes high[BYTE_ROWS], low[BYTE_ROWS];
-            V_UNROLL for (int r = 0; r < n; r++) b_split(l[r].x[0] + (k * 2 + part) * 16, order, &high[r], &low[r]);
-            V_UNROLL for (int u = 0; u < 4; u++) {
-                lanes v = byte_weights(kind, span, part % 2, u);
-                V_UNROLL for (int r = 0; r < n; r++) {
-                    acc[r].high = v_dot_bytes(acc[r].high, v, high[r], u);
-                    acc[r].low = v_dot_bytes(acc[r].low, v, low[r], u);
-                }
+            byte_acts v[BYTE_ROWS];
+            V_UNROLL for (int r = 0; r < n; r++) v[r] = b_split(l[r].x[0] + (k * 2 + part) * 16, order);
+            V_UNROLL for (int i = 0; i < 2; i++) {
+                byte_pair pair = b_join(byte_weights(kind, span, part % 2, 2 * i), byte_weights(kind, span, part % 2, 2 * i + 1));
+                V_UNROLL for (int r = 0; r < n; r++) acc[r] = b_dot(acc[r], pair, v[r], i);
             }
             if ((part + 1) * 16 % group) continue;
             lanes s, m = v_set(0);
             load_scales(w, tile, g, unit, &s, &m);
             V_UNROLL for (int r = 0; r < n; r++) {
-                lanes total = v_add(v_shl(acc[r].high, 8), acc[r].low);
-                add_scaled(&z[r], v_sar_each(total, v_set(l[r].drop[block])), s, 1);
+                add_scaled(&z[r], v_sar_each(b_total(acc[r]), v_set(l[r].drop[block])), s, 1);
                 if (w->form.has_min) add_mean(&z[r], l[r].mean[g], m, 1);
             }
         }
