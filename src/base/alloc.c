@@ -62,7 +62,10 @@ ls_code ls_alloc_aligned(void *out, size_t n, size_t elem, const char *what, ls_
     void *p = aligned_alloc(align, bytes);
     if (!p) LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "%s: out of memory for %zu bytes", what, bytes);
 #ifdef MADV_HUGEPAGE
-    if (align == HUGE_PAGE) madvise(p, used & ~(align - 1), MADV_HUGEPAGE); /* a wish: memory without it serves as well */
+    if (align == HUGE_PAGE) { /* a wish: memory without it serves as well; a page that is used in part would take all of it where every array gets such pages */
+        madvise(p, used & ~(align - 1), MADV_HUGEPAGE);
+        if (bytes > (used & ~(align - 1))) madvise((char *)p + (used & ~(align - 1)), HUGE_PAGE, MADV_NOHUGEPAGE);
+    }
 #endif
     memcpy(out, &p, sizeof p);
     return LS_OK;

@@ -196,7 +196,6 @@ static void destroy(ls_executor *base) {
     if (!x) return;
     ls_native_attention_deinit(x);
     ls_native_moe_deinit(x);
-    for (int b = 0; x->buffer && b < x->plan.n_buffers; b++) ls_free(x->buffer[b]);
     for (size_t r = 0; x->rope && r < x->g->n_rope; r++) ls_free(x->rope[r]);
     ls_native_weights_deinit(&x->weights);
     ls_kv_deinit(&x->kv);
@@ -204,7 +203,7 @@ static void destroy(ls_executor *base) {
     ls_pool_destroy(x->pool);
     ls_free(x->run);
     ls_free(x->claimed);
-    ls_free(x->buffer);
+    ls_free(x->values);
     ls_free(x->acts);
     ls_free(x->rope);
     ls_free(x->position);
@@ -233,15 +232,12 @@ static ls_code take(ls_native *x, void *out, size_t n, size_t elem, ls_error *e)
 
 static ls_code make_buffers(ls_native *x, ls_error *e) {
     const ls_plan *p = &x->plan;
-    LS_TRY(take(x, &x->buffer, (size_t)p->n_buffers, sizeof *x->buffer, e));
-    for (int b = 0; b < p->n_buffers; b++) {
-        LS_TRY(ls_alloc_aligned(&x->buffer[b], p->bytes[b], 1, "native executor", e));
-        x->work_bytes += p->bytes[b];
-    }
+    LS_TRY(ls_alloc_aligned(&x->values, p->bytes, 1, "native executor", e));
+    x->work_bytes += p->bytes;
     LS_TRY(take(x, &x->acts, x->g->n_nodes, sizeof *x->acts, e));
     for (size_t i = 0; i < x->g->n_nodes; i++)
-        if (p->quantised[i] != LS_NO_BUFFER)
-            ls_acts_bind(&x->acts[i], x->buffer[p->quantised[i]], x->g->contract, x->o.max_rows, x->g->nodes[i].cols);
+        if (p->quantised[i] != LS_NO_PLACE)
+            ls_acts_bind(&x->acts[i], x->values + p->quantised[i], x->g->contract, x->o.max_rows, x->g->nodes[i].cols);
     LS_TRY(take(x, &x->rope, x->g->n_rope, sizeof *x->rope, e));
     for (size_t r = 0; r < x->g->n_rope; r++)
         LS_TRY(take(x, &x->rope[r], (size_t)x->o.max_rows * (size_t)x->g->rope[r].rot_dim, sizeof *x->rope[r], e));
@@ -304,7 +300,8 @@ ls_code ls_native_create(ls_executor **out, const ls_graph *g, ls_checkpoint *c,
     x->g = g;
     x->checkpoint = c;
     x->o = *o;
-    size_t scratch = sizeof(ls_attend_scratch) > LS_LINEAR_SCRATCH ? sizeof(ls_attend_scratch) : LS_LINEAR_SCRATCH;
+    x->gated_floats = ls_native_gated_floats(o->max_rows);
+    size_t linear = LS_LINEAR_SCRATCH + x->gated_floats * sizeof(float), scratch = sizeof(ls_attend_scratch) > linear ? sizeof(ls_attend_scratch) : linear;
     ls_code rc;
     LS_GOTO(choose_levels(x, e));
     LS_GOTO(ls_pool_create(&x->pool, o->threads, scratch, e));

@@ -100,7 +100,7 @@ struct ls_native {
     ls_step_run *run;      /* [n_steps] */
     atomic_int *claimed;   /* [n_steps] tasks taken in the current pass */
     atomic_int moe_claimed[LS_MOE_PHASES];
-    void **buffer;         /* [n_buffers] */
+    uint8_t *values;       /* [plan.bytes] */
     ls_acts *acts;         /* [n_nodes] bound where the plan quantises */
     ls_native_weights weights;
     ls_kv kv;
@@ -108,6 +108,7 @@ struct ls_native {
     int32_t **rope;        /* [n_rope] each [max_rows][2][rot_dim / 2]: cos, sin of the current rows */
     uint8_t *parts;        /* attention: [part_slots][ranges][LS_ATTN_TILE] parts */
     size_t part_slot_bytes, part_slots;
+    size_t gated_floats;   /* of the scratch behind LS_LINEAR_SCRATCH: columns of a gated unit's second product */
     size_t work_bytes;
     /* The current pass. */
     const ls_batch *batch;
@@ -135,8 +136,8 @@ static inline const ls_kernels *ls_native_kernels(const ls_native *x) { return x
 
 /* f32 [rows, cols] of node |node|. */
 static inline float *ls_native_value(const ls_native *x, int node) {
-    int b = x->plan.value[node];
-    return b == LS_LOGITS_BUFFER ? x->logits : x->buffer[b];
+    int64_t at = x->plan.value[node];
+    return at == LS_LOGITS_PLACE ? x->logits : (float *)(void *)(x->values + at);
 }
 
 /* Next task of a counter below |n|, or -1. */
@@ -156,6 +157,7 @@ typedef struct ls_attend_scratch {
 void ls_native_rows_task(ls_native *x, int step, int task);
 int ls_native_rows_tasks(const ls_native *x, int step);
 void ls_native_linear_task(ls_native *x, int step, int task, int thread);
+size_t ls_native_gated_floats(int max_rows);                        /* size of the scratch for the second product of a gated unit */
 int ls_native_linear_unit(const ls_native *x, const ls_step *s, int item); /* items that run together from |item| on */
 
 /* Attention (executor_attention.c): classes at create, tiles and task counts at the start of a pass, tasks. */

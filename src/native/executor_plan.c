@@ -1,4 +1,4 @@
-/* Scheduling of nodes into steps and sharing of buffers: see executor_plan.h. */
+/* Scheduling of nodes into steps and places of values: see executor_plan.h. */
 #include "native/executor_plan.h"
 
 #include <limits.h>
@@ -12,9 +12,10 @@ typedef struct planner {
     const ls_graph *g;
     ls_plan *p;
     bool *done, *quantised_done, *wanted; /* [n_nodes]; wanted: a product reads the quantised value */
+    bool *passing;                        /* [n_nodes] never whole in memory: the second product of a gated unit */
     int *readers, *last;                  /* [n_nodes] nodes that read a value; last step that does, for either form */
     int *last_quantised;
-    int *root;                            /* [n_nodes] the value whose buffer this one overwrites, or itself */
+    int *root;                            /* [n_nodes] the value whose place this one overwrites, or itself */
     int *born, *born_quantised;           /* [n_nodes] first step that writes */
 } planner;
 
@@ -81,6 +82,7 @@ static void add_gated(planner *s, int glu, bool selected) {
     put_item(s, LS_ITEM_NODE, n->in[0]);
     put_item(s, LS_ITEM_NODE, n->in[1]);
     put_item(s, LS_ITEM_NODE, glu);
+    s->passing[n->in[1]] = true;
 }
 
 static bool add_linears(planner *s, bool selected) {
@@ -137,7 +139,7 @@ static void schedule_node_by_node(planner *s) {
     }
 }
 
-/* ---- Buffers ---------------------------------------------------------------------------------------------------- */
+/* ---- Places ----------------------------------------------------------------------------------------------------- */
 
 /* Which values overwrite their input. Its one reader may not need the value after the node runs. */
 static void find_roots(planner *s) {
@@ -167,27 +169,29 @@ static void find_lives(planner *s) {
         }
 }
 
-/* A value that needs a buffer from step |born| to step |last|; *buffer is where its number goes. */
+/* A value that needs |bytes| from step |born| to step |last|; *place is where its offset goes. */
 typedef struct span {
     size_t bytes;
-    int born, last, *buffer;
+    int born, last;
+    int64_t *place;
 } span;
 
 static int larger_first(const void *pa, const void *pb) {
     const span *a = pa, *b = pb;
     if (a->bytes != b->bytes) return a->bytes < b->bytes ? 1 : -1;
-    return a->born != b->born ? (a->born > b->born) - (a->born < b->born) : (a->buffer > b->buffer) - (a->buffer < b->buffer);
+    return a->born != b->born ? (a->born > b->born) - (a->born < b->born) : (a->place > b->place) - (a->place < b->place);
 }
 
 static ls_code collect_spans(planner *s, int max_rows, span *v, size_t *count, ls_error *e) {
     const ls_graph *g = s->g;
     int n = (int)g->n_nodes, logits = s->root[n - 1];
     for (int i = 0; i < n; i++) {
-        if (s->root[i] == i && i != logits && s->born[i] != INT_MAX) {
+        if (s->root[i] == i && i != logits && s->born[i] != INT_MAX && !s->passing[i]) {
             span *x = &v[(*count)++];
             *x = (span){0, s->born[i], s->last[i], &s->p->value[i]};
-            if (!ls_size_mul((size_t)g->nodes[i].cols, (size_t)max_rows * sizeof(float), &x->bytes))
+            if (!ls_size_mul((size_t)g->nodes[i].cols, (size_t)max_rows * sizeof(float), &x->bytes) || x->bytes > PTRDIFF_MAX - 63)
                 LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "node \"%s\": %d rows of %lld columns do not fit", g->nodes[i].name, max_rows, (long long)g->nodes[i].cols);
+            x->bytes = (x->bytes + 63) & ~(size_t)63;
         }
         if (s->born_quantised[i] != INT_MAX)
             v[(*count)++] = (span){ls_acts_bytes(g->contract, max_rows, g->nodes[i].cols), s->born_quantised[i], s->last_quantised[i], &s->p->quantised[i]};
@@ -195,39 +199,41 @@ static ls_code collect_spans(planner *s, int max_rows, span *v, size_t *count, l
     return LS_OK;
 }
 
-/* A buffer that none of the |placed| values holds during |x|: the smallest of them. */
-static int free_buffer(const ls_plan *p, const span *v, size_t placed, const span *x, bool *busy) {
-    memset(busy, 0, (size_t)p->n_buffers * sizeof *busy);
+/* The lowest offset at which |x| overlaps none of the |placed| values that are alive with it. beside: scratch [placed]. */
+static size_t free_place(const span *v, size_t placed, const span *x, const span **beside) {
+    size_t n = 0, at = 0;
     for (size_t k = 0; k < placed; k++)
-        if (v[k].last >= x->born && x->last >= v[k].born) busy[*v[k].buffer] = true;
-    for (int b = p->n_buffers - 1; b >= 0; b--)
-        if (!busy[b]) return b;
-    return LS_NO_BUFFER;
+        if (v[k].last >= x->born && x->last >= v[k].born) beside[n++] = &v[k];
+    for (size_t k = 0; k < n;) {
+        size_t begin = (size_t)*beside[k]->place, end = begin + beside[k]->bytes;
+        bool overlaps = at < end && begin < at + x->bytes;
+        if (overlaps) at = end;
+        k = overlaps ? 0 : k + 1;
+    }
+    return at;
 }
 
-/* The largest values choose first, so buffers come in falling sizes and a small value never makes a second large one needed. */
+/* The largest values choose first: small ones fit between them. */
 static ls_code place(planner *s, int max_rows, ls_error *e) {
     ls_plan *p = s->p;
     size_t n = s->g->n_nodes, count = 0;
     span *v = NULL;
-    bool *busy = NULL;
+    const span **beside = NULL;
     ls_code rc;
     LS_GOTO(ls_calloc(&v, 2 * n, sizeof *v, "plan", e));
-    LS_GOTO(ls_calloc(&busy, 2 * n, sizeof *busy, "plan", e));
+    LS_GOTO(ls_calloc(&beside, 2 * n, sizeof(const span *), "plan", e));
     LS_GOTO(collect_spans(s, max_rows, v, &count, e));
     qsort(v, count, sizeof *v, larger_first);
     for (size_t k = 0; k < count; k++) {
-        int b = free_buffer(p, v, k, &v[k], busy);
-        if (b == LS_NO_BUFFER) {
-            b = p->n_buffers++;
-            p->bytes[b] = v[k].bytes;
-        }
-        *v[k].buffer = b;
+        size_t at = free_place(v, k, &v[k], beside), end = 0;
+        if (!ls_size_add(at, v[k].bytes, &end) || end > PTRDIFF_MAX) LS_FAIL_GOTO(e, LS_RESOURCE_EXHAUSTED, "the values of %d rows do not fit", max_rows);
+        if (end > p->bytes) p->bytes = end;
+        *v[k].place = (int64_t)at;
     }
-    for (size_t i = 0; i < n; i++) p->value[i] = s->root[i] == s->root[n - 1] ? LS_LOGITS_BUFFER : p->value[s->root[i]];
+    for (size_t i = 0; i < n; i++) p->value[i] = s->root[i] == s->root[n - 1] ? LS_LOGITS_PLACE : p->value[s->root[i]];
 out:
     ls_free(v);
-    ls_free(busy);
+    ls_free(beside);
     return rc;
 }
 
@@ -240,9 +246,10 @@ static void planner_deinit(planner *s) {
 
 static ls_code planner_init(planner *s, ls_error *e) {
     size_t n = s->g->n_nodes;
-    LS_TRY(ls_calloc(&s->done, 3 * n, sizeof *s->done, "plan", e));
+    LS_TRY(ls_calloc(&s->done, 4 * n, sizeof *s->done, "plan", e));
     s->quantised_done = s->done + n;
     s->wanted = s->done + 2 * n;
+    s->passing = s->done + 3 * n;
     LS_TRY(ls_calloc(&s->readers, 6 * n, sizeof *s->readers, "plan", e));
     int *next = s->readers + n;
     int **arrays[] = {&s->last, &s->last_quantised, &s->root, &s->born, &s->born_quantised};
@@ -262,8 +269,7 @@ static ls_code plan_arrays(ls_plan *p, size_t n, ls_error *e) {
     LS_TRY(ls_calloc(&p->item, 2 * n, sizeof *p->item, "plan", e));
     LS_TRY(ls_calloc(&p->value, n, sizeof *p->value, "plan", e));
     LS_TRY(ls_calloc(&p->quantised, n, sizeof *p->quantised, "plan", e));
-    LS_TRY(ls_calloc(&p->bytes, 2 * n, sizeof *p->bytes, "plan", e));
-    for (size_t i = 0; i < n; i++) p->value[i] = p->quantised[i] = LS_NO_BUFFER;
+    for (size_t i = 0; i < n; i++) p->value[i] = p->quantised[i] = LS_NO_PLACE;
     return LS_OK;
 }
 
@@ -290,6 +296,5 @@ void ls_plan_deinit(ls_plan *p) {
     ls_free(p->item);
     ls_free(p->value);
     ls_free(p->quantised);
-    ls_free(p->bytes);
     *p = (ls_plan){0};
 }

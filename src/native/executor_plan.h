@@ -2,8 +2,9 @@
  *
  * Nodes become items of steps. All row-wise items that are ready run together, row by row, in one step; all matrix
  * products that are ready run together in the next, a gated unit with the two products it reads; attention and experts have steps of their own. An item that
- * quantises a value for the products that read it is row-wise too. Buffers are shared by values that are never alive
- * together, and a row-wise node that is the only reader of its input overwrites it. */
+ * quantises a value for the products that read it is row-wise too. Values lie in one piece of memory, where those that are
+ * never alive together share bytes, and a row-wise node that is the only reader of its input overwrites it. The second
+ * product of a gated unit has no place: the task that computes columns of both keeps them in its own scratch. */
 #ifndef LS_NATIVE_EXECUTOR_PLAN_H
 #define LS_NATIVE_EXECUTOR_PLAN_H
 
@@ -25,17 +26,16 @@ typedef struct ls_step {
     int begin, count; /* items [begin, begin + count) of the plan; the three steps of an attention share its item */
 } ls_step;
 
-enum { LS_NO_BUFFER = -1, LS_LOGITS_BUFFER = -2 };
+enum { LS_NO_PLACE = -1, LS_LOGITS_PLACE = -2 };
 
 typedef struct ls_plan {
     ls_step *step;   /* [n_steps] */
     int n_steps;
     ls_item *item;   /* [n_items] */
     int n_items;
-    int *value;      /* [n_nodes] buffer of each value; LS_LOGITS_BUFFER: the caller's logits */
-    int *quantised;  /* [n_nodes] buffer of the quantised value, or LS_NO_BUFFER */
-    size_t *bytes;   /* [n_buffers] */
-    int n_buffers;
+    int64_t *value;     /* [n_nodes] offset of each value, LS_NO_PLACE, or LS_LOGITS_PLACE: the caller's logits */
+    int64_t *quantised; /* [n_nodes] offset of the quantised value, or LS_NO_PLACE */
+    size_t bytes;       /* of all values; offsets are multiples of 64 */
 } ls_plan;
 
 /* |max_rows|: T of the largest pass. |node_by_node|: one step per item, in graph order. Errors: INVALID_ARGUMENT when the

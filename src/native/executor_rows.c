@@ -113,19 +113,31 @@ int ls_native_linear_unit(const ls_native *x, const ls_step *s, int item) {
     return gated ? 3 : 1;
 }
 
-static void product(ls_native *x, int node, int64_t begin, int64_t end, int rows, int thread) {
-    const ls_node *n = &x->g->nodes[node];
+static void product(ls_native *x, int node, int64_t begin, int64_t end, int rows, ls_linear_out out, int thread) {
     const ls_packed *w = x->weights.node[node].matrix;
-    ls_linear_out out = {.y = ls_native_value(x, node), .stride = n->cols, .bias = x->weights.node[node].b};
-    ls_native_kernels(x)->linear[ls_contract_of_products(x->g->contract)][w->kind](w, begin, end, &x->acts[n->in[0]], 0, rows, &out,
+    out.bias = x->weights.node[node].b;
+    ls_native_kernels(x)->linear[ls_contract_of_products(x->g->contract)][w->kind](w, begin, end, &x->acts[x->g->nodes[node].in[0]], 0, rows, &out,
                                                                                  ls_pool_scratch(x->pool, thread));
 }
 
-static void gated_columns(ls_native *x, int node, int64_t begin, int64_t end, int rows) {
-    const ls_node *n = &x->g->nodes[node];
-    for (int row = 0; row < rows; row++) {
-        int64_t at = row * n->cols + begin;
-        ls_native_ops(x)->glu(ls_native_value(x, node) + at, ls_native_value(x, n->in[0]) + at, ls_native_value(x, n->in[1]) + at, end - begin, n->act);
+size_t ls_native_gated_floats(int max_rows) {
+    enum { FLOATS = 64 << 10 >> 2, PAIR = 2 * LS_TILE };
+    size_t least = (size_t)max_rows * PAIR;
+    return least > FLOATS ? least : FLOATS;
+}
+
+/* Tiles [begin, end) of the gated unit whose items are |it|: some columns at a time, so many that those of the second product fit the scratch. */
+static void gated_product(ls_native *x, const ls_item *it, int64_t begin, int64_t end, int rows, int thread) {
+    const ls_node *n = &x->g->nodes[it[2].node];
+    float *y = ls_native_value(x, it[2].node), *gate = ls_native_value(x, n->in[0]);
+    float *up = (float *)(void *)((uint8_t *)ls_pool_scratch(x->pool, thread) + LS_LINEAR_SCRATCH);
+    int64_t each = (int64_t)x->gated_floats / ((int64_t)rows * LS_TILE) / 2 * 2;
+    for (int64_t tile = begin, next; tile < end; tile = next) {
+        next = end - tile < each ? end : tile + each;
+        int64_t col = tile * LS_TILE, width = (next * LS_TILE < n->cols ? next * LS_TILE : n->cols) - col;
+        product(x, n->in[0], tile, next, rows, (ls_linear_out){.y = gate, .stride = n->cols}, thread);
+        product(x, n->in[1], tile, next, rows, (ls_linear_out){.y = up, .stride = width, .first = col}, thread);
+        for (int row = 0; row < rows; row++) ls_native_ops(x)->glu(y + row * n->cols + col, gate + row * n->cols + col, up + row * width, width, n->act);
     }
 }
 
@@ -141,11 +153,9 @@ void ls_native_linear_task(ls_native *x, int step, int task, int thread) {
             task -= tasks;
             continue;
         }
-        int64_t begin = (int64_t)task * tiles, end = begin + tiles < all ? begin + tiles : all, cols = x->g->nodes[it->node].cols;
-        product(x, it->node, begin, end, rows, thread);
-        if (unit == 1) return;
-        product(x, it[1].node, begin, end, rows, thread);
-        gated_columns(x, it[2].node, begin * LS_TILE, end * LS_TILE < cols ? end * LS_TILE : cols, rows);
+        int64_t begin = (int64_t)task * tiles, end = begin + tiles < all ? begin + tiles : all;
+        if (unit == 3) gated_product(x, it, begin, end, rows, thread);
+        else product(x, it->node, begin, end, rows, (ls_linear_out){.y = ls_native_value(x, it->node), .stride = x->g->nodes[it->node].cols}, thread);
         return;
     }
 }

@@ -207,6 +207,7 @@ ls_code ls_native_weights_init(ls_native_weights *w, const ls_graph *g, ls_check
     }
     l.done = l.total;
     report(&l);
+    if (!ls_checkpoint_pack(c)) ls_checkpoint_forget_files(c); /* pages around small tensors and the ends of large ones */
     return LS_OK;
 out:
     ls_native_weights_deinit(w);

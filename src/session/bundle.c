@@ -230,7 +230,7 @@ static ls_code prefix_identity(ls_model *m, bool on_disk, ls_str *out, ls_error 
     char weights[65] = "of this process";
     if (on_disk) {
         LS_TRY(ls_checkpoint_bytes_sha256(m->checkpoint, weights, e));
-        for (size_t i = 0; i < ls_checkpoint_count(m->checkpoint); i++) ls_checkpoint_forget(m->checkpoint, ls_checkpoint_at(m->checkpoint, i));
+        ls_checkpoint_forget_files(m->checkpoint);
     }
     return ls_str_printf(out, e, "lockstep prefix cache 1\nlayout %s\ncontract %s/%d\ngraph %s\nweights %s\n",
                          m->executor->sharing ? m->executor->sharing->layout : "none", ls_contract_name(m->contract), (int)LS_CONTRACT_VERSION,

@@ -184,11 +184,15 @@ void ls_checkpoint_forget_rows(ls_checkpoint *c, const ls_tensor *t, int64_t beg
         if (part[i].data) forget(c, part[i].data + first * part[i].bytes, count * part[i].bytes);
 }
 
+void ls_checkpoint_forget_files(ls_checkpoint *c) {
+    for (size_t i = 0; c && i < c->n_files; i++) ls_map_forget(&c->files[i].map, 0, c->files[i].map.size);
+}
+
 void ls_checkpoint_drop_metadata(ls_checkpoint *c) {
     if (!c || !c->metadata) return;
     json_decref(c->metadata);
     c->metadata = NULL;
-    for (size_t i = 0; i < c->n_files; i++) ls_map_forget(&c->files[i].map, 0, c->files[i].map.size);
+    ls_checkpoint_forget_files(c);
 }
 
 static void finish_hex(ls_sha256 *h, char hex[65]) {

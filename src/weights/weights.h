@@ -96,6 +96,9 @@ void ls_checkpoint_forget(ls_checkpoint *c, const ls_tensor *t);
 /* The same for rows [begin, begin + n) of |t|; whole pages only. Threads may call it at once. */
 void ls_checkpoint_forget_rows(ls_checkpoint *c, const ls_tensor *t, int64_t begin, int64_t n);
 
+/* The same for all files. */
+void ls_checkpoint_forget_files(ls_checkpoint *c);
+
 /* Gives back the GGUF metadata and the pages it was read from: a vocabulary takes as much memory there as in the tokenizer
  * built from it. ls_checkpoint_gguf_metadata gives NULL from then on. */
 void ls_checkpoint_drop_metadata(ls_checkpoint *c);

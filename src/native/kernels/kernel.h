@@ -13,10 +13,10 @@
 /* Quantises one row: x f32 [cols] (any alignment) into row |row| of |a|. */
 typedef void ls_quantise_fn(const ls_acts *a, int64_t row, const float *x);
 
-/* Where a product goes: y f32 [T, N], rows |stride| floats apart; bias f32 [N] or NULL. */
+/* Where a product goes: y f32 [T, N], rows |stride| floats apart; bias f32 [N] or NULL. y may lack the outputs before |first|, the first of a tile. */
 typedef struct ls_linear_out {
     float *y;
-    int64_t stride;
+    int64_t stride, first;
     const float *bias;
 } ls_linear_out;
 

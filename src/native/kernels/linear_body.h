@@ -121,7 +121,7 @@ V_BODY void finish(const ls_packed *w, const uint8_t *tile, int64_t n, const sum
     int count = w->rows - n < LS_TILE ? (int)(w->rows - n) : LS_TILE;
     floats y = f_canon(f_mul(f_mul(w_to_floats(&total), f_power(tile + LS_TILE)), f_set(x->factor[row])));
     if (out->bias) y = f_canon(f_add(y, f_canon(f_load_n(out->bias + n, count))));
-    f_store_n(out->y + row * out->stride + n, y, count);
+    f_store_n(out->y + row * out->stride + (n - out->first), y, count);
 }
 
 /* Bytes between what is multiplied and what is fetched. */
