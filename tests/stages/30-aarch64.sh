@@ -14,6 +14,7 @@ build build/aarch64 "test_detmath test_exact_ops test_exact_models test_native_o
 for t in base/test_detmath reference/test_exact_ops reference/test_exact_models native/test_native_ops; do
     count "AArch64 $(basename $t)" qemu-aarch64 -cpu max build/aarch64/tests/$t
 done
-count "AArch64 checkkern" qemu-aarch64 -cpu max build/aarch64/tests/native/checkkern --only neon
+LS_REQUIRE_LEVELS=neon,neon-dotprod,neon-i8mm \
+    count "AArch64 checkkern" qemu-aarch64 -cpu max build/aarch64/tests/native/checkkern --only neon
 for t in "${executor_tests[@]}"; do count "AArch64 native_executor $t" qemu-aarch64 -cpu max build/aarch64/tests/native/test_native_executor "$t"; done
 finish

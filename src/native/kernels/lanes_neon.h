@@ -27,10 +27,11 @@ typedef struct wide {
 
 /* As in lanes_avx512.h. */
 #if defined(__GNUC__) && defined(__OPTIMIZE__) && !defined(LS_SANITIZED)
-#define V_PIN(x) __asm__("" : "+w"((x).a), "+w"((x).b), "+w"((x).c), "+w"((x).d))
+#define V_PIN_FOUR(a, b, c, d) __asm__("" : "+w"(a), "+w"(b), "+w"(c), "+w"(d))
 #else
-#define V_PIN(x) ((void)(x))
+#define V_PIN_FOUR(a, b, c, d) ((void)(a), (void)(b), (void)(c), (void)(d))
 #endif
+#define V_PIN(x) V_PIN_FOUR((x).a, (x).b, (x).c, (x).d)
 
 /* The same operation on each of the four registers of x, or of x and y. */
 #define ONE(type, f) ((type){f(x.a), f(x.b), f(x.c), f(x.d)})

@@ -35,6 +35,8 @@ LS_INLINE byte_sums b_dot(byte_sums acc, byte_pair p, byte_acts x, int i) {
         acc.high = dot16(acc.high, p.w[u], x.high, 2 * i + u);
         acc.low = dot16(acc.low, p.w[u], x.low, 2 * i + u);
     }
+    V_PIN(acc.high);
+    V_PIN(acc.low);
     return acc;
 }
 LS_INLINE lanes b_total(byte_sums s) { return v_add(v_shl(s.high, 8), s.low); }

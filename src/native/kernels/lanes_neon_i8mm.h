@@ -33,6 +33,8 @@ LS_INLINE byte_sums b_first(int32_t x) {
 }
 LS_INLINE byte_sums b_dot(byte_sums acc, byte_pair p, byte_acts x, int i) {
     V_UNROLL for (int j = 0; j < 8; j++) acc.v[j] = vmmlaq_s32(acc.v[j], p.w[j], x.x[i]);
+    V_PIN_FOUR(acc.v[0], acc.v[1], acc.v[2], acc.v[3]);
+    V_PIN_FOUR(acc.v[4], acc.v[5], acc.v[6], acc.v[7]);
     return acc;
 }
 LS_INLINE int32x4_t total4(int32x4_t x, int32x4_t y) { return vaddq_s32(vshlq_n_s32(vuzp1q_s32(x, y), 8), vuzp2q_s32(x, y)); }

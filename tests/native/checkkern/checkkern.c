@@ -4,7 +4,7 @@
  *     checkkern --bench [--only TEXT]      time them
  *     checkkern --digests                  print the digests of fixtures/native/linear_digests.txt
  *
- * LS_REQUIRE_LEVELS ("avx2,avx512" or "neon") makes a level that this machine lacks a failure instead of a skip. */
+ * LS_REQUIRE_LEVELS ("avx2,avx512" or "neon,neon-dotprod,neon-i8mm") makes a level that this machine lacks a failure instead of a skip. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
