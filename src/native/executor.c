@@ -113,16 +113,6 @@ static void pass(void *ctx, int thread, int threads) {
     }
 }
 
-/* A looked-up row of the embedding table makes its page and the pages around it resident; gives them back now and then. */
-static void forget_embeddings(ls_native *x, int rows) {
-    enum { ROWS = 64 };
-    x->embedded += rows;
-    if (x->embedded < ROWS) return;
-    x->embedded = 0;
-    for (size_t i = 0; i < x->g->n_nodes; i++)
-        if (x->g->nodes[i].op == LS_OP_EMBED) ls_checkpoint_forget(x->checkpoint, x->g->nodes[i].w[0]->tensor);
-}
-
 static ls_code forward(ls_executor *base, const ls_batch *batch, float *logits, ls_error *e) {
     ls_native *x = (ls_native *)(void *)base;
     LS_TRY(ls_batch_check(batch, x->g, &x->o, e));
@@ -134,7 +124,6 @@ static ls_code forward(ls_executor *base, const ls_batch *batch, float *logits, 
     count_tasks(x);
     ls_pool_run(x->pool, pass, x);
     for (int r = 0; r < x->n_runs; r++) x->kv.slot[x->slots[r].slot].length += x->slots[r].n;
-    forget_embeddings(x, batch->n_rows);
     return LS_OK;
 }
 

@@ -22,9 +22,18 @@ enum {
 
 /* ---- Weights (executor_weights.c) ------------------------------------------------------------------------------- */
 
+/* Which pieces of a mapped embedding table have become resident. */
+typedef struct ls_native_table {
+    int most;             /* pieces after which they are given back */
+    atomic_int touched;
+    size_t words;
+    atomic_uint seen[];   /* [words] a bit for each piece */
+} ls_native_table;
+
 /* Operands of one node. Matrices are shared between nodes that use the same rows of the same tensor. */
 typedef struct ls_node_weights {
-    const ls_packed *matrix;  /* LINEAR */
+    const ls_packed *matrix;  /* LINEAR; EMBED: what holds the same values as the table, or NULL */
+    ls_native_table *table;   /* EMBED: of a table that is packed as well and yet read from the file, or NULL */
     float *a, *b;             /* canonical vectors: norm weight with its offset, or bias of a product in b */
     int64_t a_len, b_len;
     const ls_packed **expert; /* MOE: [3][experts] gate, up, down */
@@ -116,7 +125,6 @@ struct ls_native {
     int *position, *order; /* [max_rows] */
     ls_run *slots;         /* [max_seqs] */
     int *slot_run;         /* [max_seqs] run of each slot, or -1 */
-    int embedded;          /* rows looked up since the embedding table's pages were given back */
     int n_runs, longest;   /* longest: positions of the longest sequence after the pass */
     ls_tile_class *class;
     int n_classes;
@@ -159,6 +167,10 @@ int ls_native_rows_tasks(const ls_native *x, int step);
 void ls_native_linear_task(ls_native *x, int step, int task, int thread);
 size_t ls_native_gated_floats(int max_rows);                        /* size of the scratch for the second product of a gated unit */
 int ls_native_linear_unit(const ls_native *x, const ls_step *s, int item); /* items that run together from |item| on */
+
+/* Rows of embedding tables (executor_embed.c): the value of node |node| for row |row|; what counts the pages of the mapped table |t|, freed by ls_free. */
+void ls_native_embed_row(const ls_native *x, int node, float *y, int row);
+ls_code ls_native_table_init(ls_native_table **out, const ls_tensor *t, ls_error *e);
 
 /* Attention (executor_attention.c): classes at create, tiles and task counts at the start of a pass, tasks. */
 ls_code ls_native_attention_init(ls_native *x, ls_error *e);

@@ -7,10 +7,7 @@
 
 /* ---- Rows ------------------------------------------------------------------------------------------------------- */
 
-enum {
-    ROWS_MAX = 16, /* of one task: their values stay in the nearest cache from item to item */
-    TABLE_ROWS = 8 /* looked up before pages are given back */
-};
+enum { ROWS_MAX = 16 }; /* of one task: their values stay in the nearest cache from item to item */
 
 static int rows_per_task(const ls_native *x, int rows) {
     int each = (rows + 4 * x->threads - 1) / (4 * x->threads);
@@ -20,17 +17,6 @@ static int rows_per_task(const ls_native *x, int rows) {
 int ls_native_rows_tasks(const ls_native *x, int step) {
     int rows = ls_native_rows(x, x->plan.step[step].selected), each = rows_per_task(x, rows);
     return (rows + each - 1) / each;
-}
-
-static void embed_row(const ls_native *x, const ls_node *n, float *y, int row) {
-    const float *given = ls_embedding_of(x->batch, row);
-    if (given) {
-        ls_native_ops(x)->canon(y, given, n->cols);
-        return;
-    }
-    ls_tensor_row_values(n->w[0]->tensor, n->w[0]->row_begin + x->batch->token[row], y);
-    ls_native_ops(x)->canon(y, y, n->cols);
-    if (n->scale != 1.0f) ls_native_ops(x)->scale(y, y, n->cols, n->scale);
 }
 
 /* A table of positions holds one row for each. */
@@ -67,7 +53,7 @@ static void node_row(const ls_native *x, int index, int row) {
     }
     float *y = ls_native_value(x, index) + (int64_t)row * n->cols;
     switch (n->op) {
-        case LS_OP_EMBED: embed_row(x, n, y, row); break;
+        case LS_OP_EMBED: ls_native_embed_row(x, index, y, row); break;
         case LS_OP_RMS_NORM: ops->rms_norm(y, in[0], n->cols, n->group, w->a, w->a_len, n->eps); break;
         case LS_OP_LAYER_NORM: ops->layer_norm(y, in[0], n->cols, n->group, w->a, w->a_len, w->b, w->b_len, n->eps); break;
         case LS_OP_ROPE: rope_row(x, n, y, in[0], row); break;
@@ -93,15 +79,10 @@ void ls_native_rows_task(ls_native *x, int step, int task) {
     for (int k = s->begin; k < s->begin + s->count; k++) {
         ls_item it = x->plan.item[k];
         const float *value = ls_native_value(x, it.node);
-        const ls_node *n = &x->g->nodes[it.node];
-        bool is_table = n->op == LS_OP_EMBED && it.kind == LS_ITEM_NODE;
-        int64_t cols = n->cols;
-        for (int row = begin; row < end; row++) {
+        int64_t cols = x->g->nodes[it.node].cols;
+        for (int row = begin; row < end; row++)
             if (it.kind == LS_ITEM_NODE) node_row(x, it.node, row);
             else ls_native_kernels(x)->quantise[ls_contract_of_products(x->g->contract)](&x->acts[it.node], row, value + row * cols);
-            /* Each row made its page of the table and those around it resident; forward() sees to the few rows of decoding. */
-            if (is_table && (row + 1 - begin) % TABLE_ROWS == 0) ls_checkpoint_forget(x->checkpoint, n->w[0]->tensor);
-        }
     }
 }
 

@@ -129,16 +129,34 @@ static ls_code load_experts(loader *l, const ls_node *n, ls_node_weights *w, ls_
 
 static ls_code load_node(loader *l, const ls_node *n, ls_node_weights *w, ls_error *e) {
     switch (n->op) {
-        case LS_OP_EMBED:
-            if (ls_checkpoint_pack(l->c)) return need_data(n->w[0]->tensor, e);
-            LS_TRY(ls_tensor_check_weight(n->w[0]->tensor, e));
-            ls_checkpoint_forget(l->c, n->w[0]->tensor);
-            return LS_OK;
         case LS_OP_LINEAR: return load_linear(l, n, w, e);
         case LS_OP_RMS_NORM: case LS_OP_LAYER_NORM: case LS_OP_ADD_POSITION: return load_norm(l, n, w, e);
         case LS_OP_MOE: return load_experts(l, n, w, e);
         default: return LS_OK;
     }
+}
+
+/* Where the rows of an embedding table come from, once all matrices are there. */
+static ls_code load_table(loader *l, const ls_node *n, ls_node_weights *w, ls_error *e) {
+    const ls_param *p = n->w[0];
+    bool packed = false;
+    for (size_t i = 0; i < l->w->n_packed && !w->matrix; i++) {
+        const ls_param *s = l->w->source[i];
+        packed |= s->tensor == p->tensor;
+        if (s->tensor == p->tensor && s->row_begin == p->row_begin && s->rows == p->rows && l->w->packed[i].form.quantised) w->matrix = &l->w->packed[i];
+    }
+    if (w->matrix) return LS_OK;
+    LS_TRY(need_data(p->tensor, e));
+    if (!packed && !ls_checkpoint_pack(l->c)) LS_TRY(ls_tensor_check_weight(p->tensor, e));
+    return packed ? ls_native_table_init(&w->table, p->tensor, e) : LS_OK;
+}
+
+static ls_code load_tables(loader *l, const ls_graph *g, ls_error *e) {
+    for (size_t i = 0; i < g->n_nodes; i++) {
+        ls_code rc = g->nodes[i].op == LS_OP_EMBED ? load_table(l, &g->nodes[i], &l->w->node[i], e) : LS_OK;
+        if (rc) return ls_error_wrap(e, rc, "node \"%s\"", g->nodes[i].name);
+    }
+    return LS_OK;
 }
 
 /* The matrices of one node: their number, their weights and their bytes when packed, added to what was counted before. A matrix that
@@ -205,6 +223,7 @@ ls_code ls_native_weights_init(ls_native_weights *w, const ls_graph *g, ls_check
         if (rc) rc = ls_error_wrap(e, rc, "node \"%s\"", g->nodes[i].name);
         if (rc) goto out;
     }
+    LS_GOTO(load_tables(&l, g, e));
     l.done = l.total;
     report(&l);
     if (!ls_checkpoint_pack(c)) ls_checkpoint_forget_files(c); /* pages around small tensors and the ends of large ones */
@@ -219,6 +238,7 @@ void ls_native_weights_deinit(ls_native_weights *w) {
         ls_free(w->node[i].a);
         ls_free(w->node[i].b);
         ls_free(w->node[i].expert);
+        ls_free(w->node[i].table);
     }
     for (size_t i = 0; i < w->n_packed; i++) ls_packed_deinit(&w->packed[i]);
     ls_free(w->node);

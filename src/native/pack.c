@@ -10,8 +10,7 @@ const uint8_t ls_iq4_codebook[16] = {1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 
 /* Packed bytes after which the pages they came from are given back. */
 enum { RELEASE_BYTES = 1 << 20 };
 
-/* Bits of the two planes of each kind; the second plane holds the bits above the first. */
-static const int plane_bits[LS_PACK_COUNT][2] = {
+const int ls_pack_planes[LS_PACK_COUNT][2] = {
     [LS_PACK_W2] = {2, 0}, [LS_PACK_W3] = {2, 1},  [LS_PACK_W4] = {4, 0},   [LS_PACK_W5] = {4, 1},  [LS_PACK_W6] = {4, 2},
     [LS_PACK_W8] = {8, 0}, [LS_PACK_IQ4] = {4, 0}, [LS_PACK_F16] = {16, 0}, [LS_PACK_F24] = {16, 8}};
 
@@ -36,7 +35,7 @@ ls_code ls_packed_plan(ls_packed *w, const ls_tensor *t, int64_t n, ls_contract 
     w->kind = kind_of(&w->form, t);
     w->spans = w->form.quantised ? w->form.cols / LS_SPAN : w->form.groups * (LS_EXACT_BLOCK / LS_SPAN);
     ls_pack_scales_layout(w, t);
-    w->span_bytes = (size_t)64 * (size_t)(plane_bits[w->kind][0] + plane_bits[w->kind][1]);
+    w->span_bytes = (size_t)64 * (size_t)(ls_pack_planes[w->kind][0] + ls_pack_planes[w->kind][1]);
     w->scale_at = (size_t)2 * LS_TILE;
     w->super_at = w->scale_at + (size_t)w->form.groups * w->entry_bytes;
     size_t supers = w->super ? (size_t)(w->form.groups / w->super) : 0;

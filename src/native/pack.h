@@ -40,6 +40,9 @@ typedef enum ls_pack_kind {
     LS_PACK_COUNT
 } ls_pack_kind;
 
+/* Bits of the two planes of each kind; the second plane holds the bits above the first. */
+extern const int ls_pack_planes[LS_PACK_COUNT][2];
+
 /* A scale entry of one group; a second run of sixteen holds the minima when the format has them. */
 typedef enum ls_scale_kind {
     LS_SCALE_F16,    /* f16 [16] */
@@ -81,6 +84,9 @@ ls_code ls_pack_bytes(size_t *bytes, const ls_tensor *t, int64_t n, ls_contract 
 ls_code ls_pack(ls_packed *out, const ls_tensor *t, int64_t row_begin, int64_t n, ls_contract contract, ls_checkpoint *c, ls_pool *pool, uint8_t *place,
                 ls_error *e);
 void ls_packed_deinit(ls_packed *w); /* fine on a zeroed struct */
+
+/* Row |row| of |w|, of a format of integers (w->form.quantised), as ls_tensor_row_values gives it: f32 [K], but for the sign of a zero (pack_rows.c). */
+void ls_packed_row(const ls_packed *w, int64_t row, float *out);
 
 /* Bytes of |w|'s data. */
 size_t ls_packed_bytes(const ls_packed *w);

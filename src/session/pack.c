@@ -59,8 +59,22 @@ static ls_code collect_matrices(packer *k, ls_error *e) {
     return LS_OK;
 }
 
-/* Everything that something looked up while the graph was built, except what is read as a matrix only; embedding tables are read by row. Parameters that
- * are put together from other tensors are so again when the pack file is opened. */
+/* An embedding table that the native executor reads from a matrix: packing loses nothing of formats of integers. */
+static ls_code is_read_back(const packer *k, const ls_node *n, bool *out, ls_error *e) {
+    const ls_param *p = n->w[0];
+    *out = false;
+    for (size_t i = 0; n->op == LS_OP_EMBED && i < k->n; i++) {
+        const ls_pack_matrix *m = &k->matrices[i];
+        if (m->tensor != p->tensor || m->row_begin != p->row_begin || m->rows != p->rows) continue;
+        ls_packed w;
+        LS_TRY(ls_packed_plan(&w, p->tensor, p->rows, k->m->contract, e));
+        *out = w.form.quantised;
+    }
+    return LS_OK;
+}
+
+/* Everything that something looked up while the graph was built, except what is read as a matrix only. Parameters that are put together from other
+ * tensors are so again when the pack file is opened. */
 static ls_code collect_tensors(packer *k, ls_error *e) {
     const ls_checkpoint *c = k->m->checkpoint;
     size_t n = ls_checkpoint_count(c), at = 0;
@@ -75,7 +89,9 @@ static ls_code collect_tensors(packer *k, ls_error *e) {
     for (size_t i = 0; i < k->n; i++) k->stored[ls_checkpoint_index(c, k->matrices[i].tensor)] = false;
     for (size_t i = 0; i < k->m->graph->n_nodes; i++) {
         const ls_node *node = &k->m->graph->nodes[i];
-        for (int w = node->op == LS_OP_LINEAR ? 1 : 0; w < 2; w++) {
+        bool read_back;
+        LS_TRY(is_read_back(k, node, &read_back, e));
+        for (int w = node->op == LS_OP_LINEAR || read_back ? 1 : 0; w < 2; w++) {
             size_t index = node->w[w] ? ls_checkpoint_index(c, node->w[w]->tensor) : SIZE_MAX;
             if (index != SIZE_MAX) k->stored[index] = true;
         }

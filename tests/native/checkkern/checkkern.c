@@ -144,13 +144,23 @@ static void check_digests(ls_pool *pool) {
 typedef struct kernel_run {
     const ls_cpu *cpu;
     const char *only;
-    int cases[256], bad[256];
+    int cases[256], bad[256], rows_cases, rows_bad;
 } kernel_run;
+
+static void try_rows(kernel_run *run, const ck_ready *z) {
+    char why[256] = "", text[600];
+    if (!z->packed.form.quantised) return;
+    run->rows_cases++;
+    if (!ck_check_row(z, why) || run->rows_bad++ >= MAX_FAILURES) return;
+    describe(text, sizeof text, &z->c, why);
+    printf("rows: %s\n", text);
+}
 
 static void try_kernels(void *ctx, ck_ready *z) {
     kernel_run *run = ctx;
     size_t n;
     const ls_kernel_info *k = ls_kernel_table(&n);
+    try_rows(run, z);
     for (size_t i = 0; i < n; i++) {
         char why[256] = "", text[600];
         if (!run->cpu->has[k[i].level] || k[i].contract != z->c.contract || (run->only && !strstr(k[i].name, run->only))) continue;
@@ -169,6 +179,7 @@ static void check_kernels(const ls_cpu *cpu, const char *only, uint64_t seed, ls
     const ls_kernel_info *k = ls_kernel_table(&n);
     if (n > 256) exit(2);
     sweep_all(seed, pool, try_kernels, &run);
+    report("rows of packed matrices", run.rows_bad || !run.rows_cases, "see above");
     for (size_t i = 0; i < n; i++) {
         char name[128];
         if (!cpu->has[k[i].level] || (only && !strstr(k[i].name, only))) continue;

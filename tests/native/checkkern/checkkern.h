@@ -94,6 +94,9 @@ void ck_ready_deinit(ck_ready *z);
  * in |why|. */
 int ck_check_linear(ck_ready *z, ls_linear_fn *fn, char why[256]);
 
+/* Compares every row of the packed matrix with the tensor's. */
+int ck_check_row(const ck_ready *z, char why[256]);
+
 /* Runs a quantise kernel on every row and compares all arrays with the reference's. */
 int ck_check_quantise(ck_ready *z, ls_quantise_fn *fn, char why[256]);
 

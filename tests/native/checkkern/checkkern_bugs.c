@@ -75,10 +75,11 @@ static void run(const ls_packed *w, int64_t tile_begin, int64_t tile_end, const 
     int64_t end = tile_end * LS_TILE < w->rows ? tile_end * LS_TILE : w->rows;
     for (int64_t n = tile_begin * LS_TILE; n < (m == MISSING_ROW ? end - 1 : end); n++) {
         read_row(w, n, &r, m);
-        for (int64_t t = row_begin; t < row_end; t++) out->y[t * out->stride + n] = product(&w->form, &r, x, t, out->bias ? out->bias[n] : 0.0f, m);
+        for (int64_t t = row_begin; t < row_end; t++)
+            out->y[t * out->stride + n - out->first] = product(&w->form, &r, x, t, out->bias ? out->bias[n] : 0.0f, m);
     }
     if (m == OVERREAD) (void)*(volatile const int16_t *)&x->q[x->rows * x->planes * x->blocks * LS_EXACT_BLOCK];
-    if (m == WRITE_PAST) out->y[(row_end - 1) * out->stride + end] = 0.0f;
+    if (m == WRITE_PAST) out->y[(row_end - 1) * out->stride + end - out->first] = 0.0f;
     if (m == MODIFIED_INPUT) x->drop[0] = 0;
     free(r.u);
     free(r.scale);

@@ -133,7 +133,8 @@ typedef struct call {
 static void call_linear(void *ctx) {
     const call *c = ctx;
     ck_ready *z = c->z;
-    ls_linear_out out = {.y = (float *)z->y.data, .stride = z->stride, .bias = z->c.bias ? (float *)z->bias.data : NULL};
+    int64_t first = c->tile_begin * LS_TILE;
+    ls_linear_out out = {.y = (float *)z->y.data + first, .stride = z->stride, .first = first, .bias = z->c.bias ? (float *)z->bias.data : NULL};
     c->linear(&z->packed, c->tile_begin, c->tile_end, &z->acts, c->row_begin, c->row_end, &out, z->scratch.data);
 }
 
@@ -177,6 +178,24 @@ int ck_check_linear(ck_ready *z, ls_linear_fn *fn, char why[256]) {
         if (compare(z, how, why)) return 1;
     }
     return 0;
+}
+
+int ck_check_row(const ck_ready *z, char why[256]) {
+    ls_error e = {0};
+    float *got, *want;
+    int bad = 0;
+    must(ls_calloc(&got, (size_t)z->c.k, sizeof *got, "row", &e), &e);
+    must(ls_calloc(&want, (size_t)z->c.k, sizeof *want, "row", &e), &e);
+    for (int64_t row = 0; row < z->c.n && !bad; row++) {
+        ls_packed_row(&z->packed, row, got);
+        ls_tensor_row_values(&z->tensor.t, row, want);
+        for (int64_t k = 0; k < z->c.k && !bad; k++)
+            if (ls_bits(got[k]) != ls_bits(want[k]) && !(got[k] == 0 && want[k] == 0))
+                bad = snprintf(why, 256, "row %lld column %lld is %a, the tensor has %a", (long long)row, (long long)k, (double)got[k], (double)want[k]);
+    }
+    ls_free(got);
+    ls_free(want);
+    return bad;
 }
 
 int ck_check_quantise(ck_ready *z, ls_quantise_fn *fn, char why[256]) {
