@@ -59,3 +59,16 @@ int64_t ls_scaled_score(int64_t j, float k, int e) {
     int64_t top = INT64_C(1) << 58, limit = top >> n;
     return t > limit ? top : t < -limit ? -top : t * (INT64_C(1) << n);
 }
+
+void ls_rotate(float *y, int32_t *q, int d, int e, int down) {
+    int n = ls_rotated_columns(d);
+    for (int half = 1; half < n; half *= 2)
+        for (int run = 0; run < d; run += 2 * half)
+            for (int i = run; i < run + half; i++) {
+                int32_t a = q[i], b = q[i + half];
+                q[i] = a + b;
+                q[i + half] = a - b;
+            }
+    float unit = ls_pow2(e - 127 - LS_EXACT_P16 - down);
+    for (int i = 0; i < d; i++) y[i] = (float)q[i] * unit;
+}

@@ -18,7 +18,7 @@ enum {
     LS_EXACT_SCALE_BITS = 23,  /* integer scales satisfy |S| <= 2^23 */
     LS_EXACT_KEY_RANGE = 256,  /* attention sums keys in absolute ranges of this many positions */
     LS_EXACT_P16 = 14,         /* p of exact16: |q| <= 127 * 2^8, two signed bytes */
-    LS_EXACT_KV_P8 = 6,        /* p of keys and values under exact16-kv8: |q| <= 127, one signed byte */
+    LS_EXACT_KV_BLOCK = 16,    /* columns of a key or value that share a scale under exact16-kv8 */
     LS_EXACT_P24 = 24,         /* p of exact24: |q| <= 127 * 2^18, a 25-bit magnitude and a sign */
     LS_EXACT_ATTN_P24 = 26,    /* p of queries, keys and values under exact24 */
     LS_EXACT_WEIGHT_P24 = 22,  /* p of float weights under exact24: |u| <= 127 * 2^16, three signed bytes */
@@ -31,7 +31,6 @@ enum {
     LS_EXACT_WEIGHT_BITS16 = 15,
     LS_EXACT_WEIGHT_BITS24 = 25,
     LS_EXACT_SUM_SHIFT16 = 8,
-    LS_EXACT_SUM_SHIFT8 = 16,  /* under exact16-kv8 */
     LS_EXACT_SUM_SHIFT24 = -10
 };
 
@@ -58,6 +57,22 @@ static inline int ls_block_exponent(uint32_t max_bits) {
 
 /* Mantissa of x in a block of exponent e: x * 2^(p + 127 - e) to nearest even, p in [0, 27]. */
 static inline int32_t ls_mantissa(float x, int e, int p) { return (int32_t)lrintf(x * ls_pow2_biased(127 + p + 127 - e)); }
+
+/* Scale of a block of keys or values under exact16-kv8, whose mantissas have magnitudes of at most |largest| <= 127 * 2^8: in [1, 256]. */
+static inline int ls_kv_scale(int32_t largest) { return largest ? (largest + 126) / 127 : 1; }
+
+/* Mantissa q of a block in units of its scale, to nearest, halves away from zero: |result| <= 127. */
+static inline int32_t ls_kv_step(int32_t q, int scale) {
+    int32_t m = ((q < 0 ? -q : q) + scale / 2) / scale;
+    return q < 0 ? -m : m;
+}
+
+/* Columns that exact16-kv8 rotates together in heads of |d|: the largest power of two up to a block of scales that divides it. */
+static inline int ls_rotated_columns(int d) { return (d | LS_EXACT_KV_BLOCK) & -(d | LS_EXACT_KV_BLOCK); }
+
+/* y [d] = the Walsh-Hadamard transforms of runs of ls_rotated_columns(d) of the mantissas q [d] <= 512, which are lost, p LS_EXACT_P16, times
+ * 2^(e - 127 - p - down). Exact: 16 * 32512 < 2^24. */
+void ls_rotate(float *y, int32_t *q, int d, int e, int down);
 
 /* floor((v + 2^(n-1)) / 2^n), n in [0, 62]; v for n = 0. */
 static inline int64_t ls_rshift(int64_t v, int n) { return n ? (v + ((int64_t)1 << (n - 1))) >> n : v; }

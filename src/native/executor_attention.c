@@ -48,9 +48,9 @@ static void append_rows(ls_native *x, const ls_node *n, int head, int begin, int
     for (int row = begin; row < end; row++) {
         int position = x->position[row];
         uint8_t *block = ls_kv_head(&x->kv, n->layer, x->batch->slot[row], position, head);
-        int e = ls_native_ops(x)->quantise(scratch->mantissa, k + row * cols, a->d, a->pk);
+        int e = ls_attn_quantise_key(ls_native_ops(x), a, scratch->mantissa, k + row * cols);
         ls_kv_put_key(a, block, position % LS_KV_BLOCK, scratch->mantissa, e);
-        e = ls_native_ops(x)->quantise(scratch->mantissa, v + row * cols, a->d, a->pk);
+        e = ls_native_ops(x)->quantise(scratch->mantissa, v + row * cols, a->d, a->p);
         ls_kv_put_value(a, block, position % LS_KV_BLOCK, scratch->mantissa, e);
     }
 }
@@ -97,7 +97,8 @@ static void quantise_queries(const ls_native *x, job *j, ls_attend_scratch *s) {
     j->tile.q = s->tile;
     const float *q = ls_native_value(x, j->n->in[0]);
     for (int i = 0; i < j->tile.n; i++) {
-        int e = ls_native_ops(x)->quantise(s->mantissa, q + (int64_t)j->row[i] * (int64_t)j->n->heads * j->n->head_dim + j->column[i], j->a->d, j->a->p);
+        const float *of_row = q + (int64_t)j->row[i] * (int64_t)j->n->heads * j->n->head_dim;
+        int e = ls_attn_quantise_query(ls_native_ops(x), j->a, s->mantissa, of_row + j->column[i]);
         ls_attn_put_query(j->a, &j->tile, i, s->mantissa, e);
     }
 }

@@ -4,7 +4,9 @@
  * exact16. Lanes own keys in q.k: pairs of columns meet pairs of columns in vi_dot16. The query is split into signed bytes,
  * q = 256 h + l, so that both sums stay in 32 bits: 512 columns * 128 * 32512 < 2^31. In p.v lanes own columns and pairs of
  * keys meet pairs of weights w = 256 h + l, h <= 127, l <= 255: 256 keys * 255 * 32512 < 2^31.
- * exact16-kv8. The same without the split: 512 columns * 32512 * 127 < 2^31, 256 keys * 32767 * 127 < 2^30.
+ * exact16-kv8. Keys and values are steps times the scale of their 16 columns. In q.k a block's sum of steps, 16 * 32512 * 127 < 2^26 and
+ * without the split, is 2^15 h + l, so that h and l fit signed 16 bits and meet the scale in vi_mac16; the sums of both over the blocks stay in
+ * 32 bits. In p.v the steps are multiplied out in 16 bits: |step * scale| <= 32512; from there on it is exact16.
  * exact24. The same with 32-bit mantissas and 64-bit sums. */
 
 /* Keys of a range that one query sees. */
@@ -30,8 +32,8 @@ static inline vi limited_score(const ls_attn *a, vi j, vf query_unit, vf key_uni
     return vf_round(limited_score_float(a, vi_float(j), query_unit, key_unit));
 }
 
-/* 2^(ek - 127 - pk) of W keys. */
-static inline vf key_units(const ls_attn *a, const uint8_t *exponent) { return vi_as_float(vi_sll(vi_sub(vi_load8(exponent), vi_set(a->pk)), 23)); }
+/* 2^(ek - 127 - p) of W keys. */
+static inline vf key_units(const ls_attn *a, const uint8_t *exponent) { return vi_as_float(vi_sll(vi_sub(vi_load8(exponent), vi_set(a->p)), 23)); }
 
 /* rshift(256 h + l, c) in 32 bits, c <= 9: 256 h is a multiple of 2^c up to 2^8. */
 static inline vi joined_shift(const ls_attn *a, vi h, vi l) {
@@ -41,14 +43,14 @@ static inline vi joined_shift(const ls_attn *a, vi h, vi l) {
     return vi_add(vi_sra(h, 1), vi_sra(rest, a->c));
 }
 
-/* rshift(v, c), c <= 1: no sum of 512 columns comes within 2^24 of overflow. */
-static inline vi narrow_shift(const ls_attn *a, vi v) { return a->c ? vi_sra(vi_add(v, vi_set(1 << (a->c - 1))), a->c) : v; }
-
 static inline int32_t pair_at(const int16_t *p) {
     int32_t v;
     memcpy(&v, p, sizeof v);
     return v;
 }
+
+/* Scales of two neighbouring values, side by side. */
+static inline vi scale_pair(const uint8_t *less_one) { return vi_set((less_one[0] | less_one[1] << 16) + 0x10001); }
 
 static inline float query_unit(const ls_attn *a, const ls_attn_tile *t, int i) { return ls_pow2(t->e[i] - 127 - a->p + a->c); }
 
@@ -108,7 +110,7 @@ static values_fn *const value_kernels[3][5] = {{NULL, values16_1, values16_2, va
                                               {NULL, values8_1, values8_2, values8_3, values8_4}};
 
 /* Weights of one query over the blocks of |all|, from scores z; those of keys it does not see become 0. */
-static void weights16(const ls_attn *a, const uint8_t *const *block, size_t value_exp, span all, span own, int32_t *z, int16_t (*half)[LS_EXACT_KEY_RANGE],
+static void weights16(const uint8_t *const *block, size_t value_exp, span all, span own, int32_t *z, int16_t (*half)[LS_EXACT_KEY_RANGE],
                       ls_attn_part *part) {
     for (int i = all.begin; i < own.begin; i++) z[i] = INT32_MIN;
     for (int i = own.end; i < all.end; i++) z[i] = INT32_MIN;
@@ -125,7 +127,7 @@ static void weights16(const ls_attn *a, const uint8_t *const *block, size_t valu
         vi power = exp2_neg(vi_sll(vi_sub(vi_set(0), v), 16)), sixteen = vi_set(16);
         den = vi_add(den, vi_min(round_shift(power, vi_add(vi_srl(vi_sub(base, v), 16), sixteen)), top));
         vi w = vi_min(round_shift(power, vi_add(vi_srl(vi_sub(vi_sub(base_v, v), ev), 16), sixteen)), top);
-        vi_store16(half[0] + i, a->narrow ? w : vi_srl(w, 8));
+        vi_store16(half[0] + i, vi_srl(w, 8));
         vi_store16(half[1] + i, vi_and(w, vi_set(255)));
     }
     *part = (ls_attn_part){.any = 1, .m = m, .mv = mv, .den = vi_sum(den)};
@@ -214,7 +216,7 @@ static void attend(const ls_attn *a, const ls_attn_tile *t, int64_t range, const
                 *p = (ls_attn_part){.any = 0};
                 memset(s->w[i], 0, sizeof s->w[i]);
             } else if (a->wide) weights24(block, value_exp, all, own[i], s->z64[i], s->w[i], p);
-            else weights16(a, block, value_exp, all, own[i], s->z[i], s->half[i], p);
+            else weights16(block, value_exp, all, own[i], s->z[i], s->half[i], p);
         }
         if (all.begin < all.end) value_kernels[kind][n](a, q, block, all, s, part);
     }
@@ -250,6 +252,6 @@ static void combine(const ls_attn *a, float *y, const void *parts, int64_t n, si
     float r;
     int e;
     ls_recip_wide(den, &r, &e);
-    float unit = r * 0x1p-31f, first = ls_pow2(e + 31 + 16 - a->g), second = ls_pow2((int)(mv - m) - 127 - a->pk);
+    float unit = r * 0x1p-31f, first = ls_pow2(e + 31 + 16 - a->g), second = ls_pow2((int)(mv - m) - 127 - a->p);
     for (int i = 0; i < a->d; i++) y[i] = ls_canon((((float)sum[i] * unit) * first) * second);
 }

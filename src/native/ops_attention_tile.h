@@ -34,26 +34,39 @@ static void NAME(scores16_)(const ls_attn *a, const ls_attn_tile *t, int q0, con
 }
 
 static void NAME(scores8_)(const ls_attn *a, const ls_attn_tile *t, int q0, const uint8_t *head, int key, ls_attn_space *s) {
-    const int8_t *keys = (const int8_t *)(const void *)head;
-    const uint8_t *exponent = head + ls_kv_layout_of(a).key_exp;
-    const int32_t *q = t->q + q0 * a->dp;
+    enum { PAIRS = LS_EXACT_KV_BLOCK / 2 };
+    const ls_kv_layout layout = ls_kv_layout_of(a);
+    const uint8_t *exponent = head + layout.key_exp;
     for (int j = 0; j < LS_KV_BLOCK; j += 2 * W) {
-        vi sum[NQ][2];
-        for (int i = 0; i < NQ; i++) sum[i][0] = sum[i][1] = vi_set(0);
-        int p = 0;
+        const int8_t *k = (const int8_t *)(const void *)head + 2 * j;
+        const uint8_t *scale = head + layout.key_scale + j;
+        const int32_t *q = t->q + q0 * a->dp, *end = q + a->dp / 2;
+        vi high[NQ][2], low[NQ][2];
+        for (int i = 0; i < NQ; i++) high[i][0] = high[i][1] = low[i][0] = low[i][1] = vi_set(0);
         do {
-            const int8_t *k = keys + (p * LS_KV_BLOCK + j) * 2;
-            vi k0 = vi_load_pairs8(k), k1 = vi_load_pairs8(k + 2 * W);
-            for (int i = 0; i < NQ; i++) {
-                vi pair = vi_set(q[i * a->dp + p]);
-                sum[i][0] = vi_dot16(sum[i][0], k0, pair);
-                sum[i][1] = vi_dot16(sum[i][1], k1, pair);
+            vi sum[NQ][2];
+            for (int i = 0; i < NQ; i++) sum[i][0] = sum[i][1] = vi_set(0);
+            for (int p = 0; p < PAIRS; p++, k += 2 * LS_KV_BLOCK) {
+                vi k0 = vi_load_pairs8(k), k1 = vi_load_pairs8(k + 2 * W);
+                for (int i = 0; i < NQ; i++) {
+                    vi pair = vi_set(q[i * a->dp + p]);
+                    sum[i][0] = vi_dot16(sum[i][0], k0, pair);
+                    sum[i][1] = vi_dot16(sum[i][1], k1, pair);
+                }
             }
-        } while (++p < a->dp / 2);
+            for (int n = 0; n < 2; n++) {
+                vi by = vi_add(vi_load8(scale + n * W), vi_set(1));
+                for (int i = 0; i < NQ; i++) {
+                    high[i][n] = vi_mac16(high[i][n], vi_sra(sum[i][n], 15), by);
+                    low[i][n] = vi_mac16(low[i][n], vi_and(sum[i][n], vi_set(0x7FFF)), by);
+                }
+            }
+            scale += LS_KV_BLOCK;
+        } while ((q += PAIRS) < end);
         for (int i = 0; i < NQ; i++)
             for (int n = 0; n < 2; n++)
-                vi_store(s->z[q0 + i] + key + j + n * W,
-                         limited_score(a, narrow_shift(a, sum[i][n]), vf_set(query_unit(a, t, q0 + i)), key_units(a, exponent + j + n * W)));
+                vi_store(s->z[q0 + i] + key + j + n * W, limited_score(a, joined_shift(a, vi_sll(high[i][n], 7), low[i][n]),
+                                                                       vf_set(query_unit(a, t, q0 + i)), key_units(a, exponent + j + n * W)));
     }
 }
 
@@ -122,23 +135,29 @@ static void NAME(values16_)(const ls_attn *a, int q0, const uint8_t *const *bloc
 }
 
 static void NAME(values8_)(const ls_attn *a, int q0, const uint8_t *const *block, span all, ls_attn_space *s, uint8_t *part) {
-    size_t bytes = ls_attn_part_bytes(a), values = ls_kv_layout_of(a).values;
+    const ls_kv_layout layout = ls_kv_layout_of(a);
+    const int scales = a->dp / LS_EXACT_KV_BLOCK;
+    size_t bytes = ls_attn_part_bytes(a);
     for (int d = 0; d < a->dp; d += 2 * W) {
-        vi sum[NQ][2];
-        for (int i = 0; i < NQ; i++) sum[i][0] = sum[i][1] = vi_set(0);
+        vi high[NQ][2], low[NQ][2];
+        for (int i = 0; i < NQ; i++) high[i][0] = high[i][1] = low[i][0] = low[i][1] = vi_set(0);
         int key = all.begin;
         do {
-            const int8_t *v = (const int8_t *)(const void *)(block[key / LS_KV_BLOCK] + values) + key % LS_KV_BLOCK * a->dp + 2 * d;
-            vi v0 = vi_load_pairs8(v), v1 = vi_load_pairs8(v + 2 * W);
+            const uint8_t *head = block[key / LS_KV_BLOCK], *scale = head + layout.value_scale + key % LS_KV_BLOCK * scales;
+            const int8_t *v = (const int8_t *)(const void *)(head + layout.values) + key % LS_KV_BLOCK * a->dp + 2 * d;
+            vi v0 = vi_mul16(vi_load_pairs8(v), scale_pair(scale + d / LS_EXACT_KV_BLOCK * 2));
+            vi v1 = vi_mul16(vi_load_pairs8(v + 2 * W), scale_pair(scale + (d + W) / LS_EXACT_KV_BLOCK * 2));
             for (int i = 0; i < NQ; i++) {
-                vi w = vi_set(pair_at(s->half[q0 + i][0] + key));
-                sum[i][0] = vi_dot16(sum[i][0], v0, w);
-                sum[i][1] = vi_dot16(sum[i][1], v1, w);
+                vi h = vi_set(pair_at(s->half[q0 + i][0] + key)), l = vi_set(pair_at(s->half[q0 + i][1] + key));
+                high[i][0] = vi_dot16(high[i][0], v0, h);
+                high[i][1] = vi_dot16(high[i][1], v1, h);
+                low[i][0] = vi_dot16(low[i][0], v0, l);
+                low[i][1] = vi_dot16(low[i][1], v1, l);
             }
         } while ((key += 2) < all.end);
         for (int i = 0; i < NQ; i++) {
             int64_t *o = (int64_t *)(void *)(part + (size_t)(q0 + i) * bytes + sizeof(ls_attn_part)) + d;
-            for (int n = 0; n < 2; n++) vq_store(o + n * W, vi_mul_wide(sum[i][n], vi_set(1)));
+            for (int n = 0; n < 2; n++) vq_store(o + n * W, vq_add(vi_mul_wide(high[i][n], vi_set(256)), vi_mul_wide(low[i][n], vi_set(1))));
         }
     }
 }

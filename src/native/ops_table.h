@@ -19,16 +19,17 @@ typedef struct ls_attn {
     int d, dp;        /* columns of a head, and rounded up to 32 */
     bool wide;        /* exact24 */
     bool narrow;      /* exact16-kv8 */
-    int p, pk, c, f, pb, g; /* p of queries, of keys and values */
+    int p, c, f, pb, g;
     float limit, k, cap_factor;
     bool capped;
 } ls_attn;
 
 /* Bytes of one key head in a block, and where its parts begin. exact16: keys int16 [dp / 2][64][2] (two columns of one key
- * side by side), values int16 [32][dp][2] (two keys of one column side by side). exact16-kv8: the same of int8. exact24: keys int32 [dp][64], values
- * int32 [64][dp]. Then the biased exponents, uint8 [64] of keys and [64] of values. */
+ * side by side), values int16 [32][dp][2] (two keys of one column side by side). exact16-kv8: the same of int8, then the scales less one,
+ * uint8 [dp / 16][64] of keys and [32][dp / 16][2] of values. exact24: keys int32 [dp][64], values int32 [64][dp]. Then the biased exponents,
+ * uint8 [64] of keys and [64] of values. */
 typedef struct ls_kv_layout {
-    size_t values, key_exp, value_exp, bytes;
+    size_t values, key_scale, value_scale, key_exp, value_exp, bytes;
 } ls_kv_layout;
 
 /* Up to LS_ATTN_TILE queries over one key head of one sequence. */
@@ -52,7 +53,7 @@ typedef struct ls_attn_space {
         int64_t z64[LS_ATTN_TILE][LS_EXACT_KEY_RANGE]; /* and under exact24 */
     };
     union {
-        int16_t half[LS_ATTN_TILE][2][LS_EXACT_KEY_RANGE]; /* weights under exact16: 256 * half[0] + half[1]; under exact16-kv8: half[0] */
+        int16_t half[LS_ATTN_TILE][2][LS_EXACT_KEY_RANGE]; /* weights under exact16: 256 * half[0] + half[1] */
         int32_t w[LS_ATTN_TILE][LS_EXACT_KEY_RANGE];       /* weights under exact24 */
     };
 } ls_attn_space;
@@ -90,7 +91,11 @@ ls_attn ls_attn_of(const ls_node *n);
 ls_kv_layout ls_kv_layout_of(const ls_attn *a);
 size_t ls_attn_part_bytes(const ls_attn *a);
 
-/* Stores one key or value (mantissas q [d], exponent e) at |position| of its block. */
+/* Mantissas q [d] of a query or of a key x [d], which exact16-kv8 rotates; returns the exponent. Values need no more than ops->quantise. */
+int ls_attn_quantise_query(const ls_ops *ops, const ls_attn *a, int32_t *q, const float *x);
+int ls_attn_quantise_key(const ls_ops *ops, const ls_attn *a, int32_t *q, const float *x);
+
+/* Stores one key or value (mantissas q [d] of a->p, exponent e) at |position| of its block. */
 void ls_kv_put_key(const ls_attn *a, uint8_t *head, int position, const int32_t *q, int e);
 void ls_kv_put_value(const ls_attn *a, uint8_t *head, int position, const int32_t *q, int e);
 

@@ -46,6 +46,7 @@ static inline void vi_store16(int16_t *p, vi a) {
     __m256i packed = _mm256_permute4x64_epi64(_mm256_packs_epi32(a, a), 0x08);
     _mm_storeu_si128((__m128i *)(void *)p, _mm256_castsi256_si128(packed));
 }
+static inline vi vi_mul16(vi a, vi b) { return _mm256_mullo_epi16(a, b); }
 static inline vi vi_load_pairs8(const int8_t *p) { return _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)p)); }
 static inline vi vi_load8(const uint8_t *p) { return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p)); }
 static inline vi vi_load_twice(const int32_t *p, int64_t n) {
@@ -71,6 +72,7 @@ static inline vf vi_float_unsigned(vi a) {
     return _mm256_add_ps(high, _mm256_cvtepi32_ps(_mm256_and_si256(a, _mm256_set1_epi32(0xFFFF))));
 }
 static inline vi vi_dot16(vi acc, vi a, vi b) { return _mm256_add_epi32(acc, _mm256_madd_epi16(a, b)); }
+static inline vi vi_mac16(vi acc, vi a, vi b) { return vi_dot16(acc, a, b); }
 static inline int32_t vi_largest(vi a) {
     __m128i m = _mm_max_epi32(_mm256_castsi256_si128(a), _mm256_extracti128_si256(a, 1));
     m = _mm_max_epi32(m, _mm_shuffle_epi32(m, 0x4E));

@@ -41,6 +41,7 @@ static inline vi vi_load_n(const void *p, int64_t n) { return _mm512_maskz_loadu
 static inline void vi_store(void *p, vi a) { _mm512_storeu_si512(p, a); }
 static inline void vi_store_n(void *p, vi a, int64_t n) { _mm512_mask_storeu_epi32(p, first_lanes(n), a); }
 static inline void vi_store16(int16_t *p, vi a) { _mm256_storeu_si256((__m256i *)(void *)p, _mm512_cvtepi32_epi16(a)); }
+static inline vi vi_mul16(vi a, vi b) { return _mm512_mullo_epi16(a, b); }
 static inline vi vi_load_pairs8(const int8_t *p) { return _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)(const void *)p)); }
 static inline vi vi_load8(const uint8_t *p) { return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p)); }
 static inline vi vi_load_twice(const int32_t *p, int64_t n) {
@@ -62,6 +63,7 @@ static inline vi vi_swap_pairs(vi a) { return _mm512_shuffle_epi32(a, _MM_PERM_C
 static inline vf vi_float(vi a) { return _mm512_cvtepi32_ps(a); }
 static inline vf vi_float_unsigned(vi a) { return _mm512_cvtepu32_ps(a); }
 static inline vi vi_dot16(vi acc, vi a, vi b) { return _mm512_dpwssd_epi32(acc, a, b); }
+static inline vi vi_mac16(vi acc, vi a, vi b) { return vi_dot16(acc, a, b); }
 static inline int32_t vi_largest(vi a) { return _mm512_reduce_max_epi32(a); }
 static inline int32_t vi_sum(vi a) { return _mm512_reduce_add_epi32(a); }
 

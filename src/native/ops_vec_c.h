@@ -84,6 +84,10 @@ static inline uint32_t dot_pair(uint32_t a, uint32_t b) {
     int32_t low = (int32_t)(int16_t)a * (int16_t)b, high = (int32_t)(int16_t)(a >> 16) * (int16_t)(b >> 16);
     return (uint32_t)low + (uint32_t)high;
 }
+/* The low halves of the products of the two int16 in each lane. */
+LANES(vi, vi_mul16, (vi a, vi b), (uint32_t)(uint16_t)(a.v[i] * b.v[i]) | ((a.v[i] >> 16) * (b.v[i] >> 16)) << 16)
+/* acc + a * b; both fit an int16, and b is not negative. */
+LANES(vi, vi_mac16, (vi acc, vi a, vi b), acc.v[i] + a.v[i] * b.v[i])
 /* acc + the dot product of the two int16 in each lane. All lanes of b are equal. */
 LANES(vi, vi_dot16, (vi acc, vi a, vi b), acc.v[i] + dot_pair(a.v[i], b.v[i]))
 

@@ -62,6 +62,8 @@ static inline void vi_store_n(void *p, vi a, int64_t n) {
     memcpy(p, v, (size_t)n * sizeof *v);
 }
 static inline void vi_store16(int16_t *p, vi a) { vst1_s16(p, vmovn_s32(a)); }
+static inline vi vi_mul16(vi a, vi b) { return vreinterpretq_s32_s16(vmulq_s16(vreinterpretq_s16_s32(a), vreinterpretq_s16_s32(b))); }
+static inline vi vi_mac16(vi acc, vi a, vi b) { return vmlaq_s32(acc, a, b); }
 static inline vi vi_load_pairs8(const int8_t *p) { return vreinterpretq_s32_s16(vmovl_s8(vld1_s8(p))); }
 static inline vi vi_load8(const uint8_t *p) {
     uint32_t four;

@@ -1,12 +1,14 @@
 /* Attention under the exact contracts (docs/contracts.md section 6), one query row at a time. */
+#include <stdlib.h>
+
 #include "contract/exact.h"
 #include "reference/exact_ops.h"
 
 /* Constants of one attention node. */
 typedef struct setup {
-    int d, p, pk, c, f, pb, g; /* pk: p of keys and values */
+    int d, p, c, f, pb, g;
     float limit, k, cap_factor;
-    bool capped, wide;
+    bool capped, wide, narrow; /* narrow: exact16-kv8 */
 } setup;
 
 /* What one range of keys gives. */
@@ -16,13 +18,12 @@ typedef struct range {
 } range;
 
 static setup setup_of(const ls_node *n) {
-    bool wide = ls_contract_is_wide(n->contract), narrow = n->contract == LS_CONTRACT_EXACT16_KV8;
+    bool wide = ls_contract_is_wide(n->contract);
     setup s = {.d = n->head_dim, .p = wide ? LS_EXACT_ATTN_P24 : LS_EXACT_P16, .f = wide ? 28 : 16,
                .pb = wide ? LS_EXACT_WEIGHT_BITS24 : LS_EXACT_WEIGHT_BITS16,
-               .g = wide ? LS_EXACT_SUM_SHIFT24 : narrow ? LS_EXACT_SUM_SHIFT8 : LS_EXACT_SUM_SHIFT16,
-               .limit = wide ? 0x1p58f : 0x1p30f, .capped = n->limit != 0, .wide = wide};
-    s.pk = narrow ? LS_EXACT_KV_P8 : s.p;
-    int c = ls_ceil_log2((uint64_t)s.d) + s.p + s.pk + 2 - (wide ? LS_EXACT_SCORE_BITS24 : LS_EXACT_SCORE_BITS16);
+               .g = wide ? LS_EXACT_SUM_SHIFT24 : LS_EXACT_SUM_SHIFT16,
+               .limit = wide ? 0x1p58f : 0x1p30f, .capped = n->limit != 0, .wide = wide, .narrow = n->contract == LS_CONTRACT_EXACT16_KV8};
+    int c = ls_ceil_log2((uint64_t)s.d) + 2 * (s.p + 1) - (wide ? LS_EXACT_SCORE_BITS24 : LS_EXACT_SCORE_BITS16);
     s.c = c > 0 ? c : 0;
     s.k = ls_exact_score_factor(n->scale, n->limit) * ls_pow2(s.f);
     if (s.capped) s.cap_factor = ls_exact_softcap_factor(n->scale, n->limit);
@@ -40,12 +41,33 @@ static int quantise(const float *x, int d, int p, int32_t *q) {
     return e;
 }
 
+/* A query, |down| = log2 of the columns rotated together, or a key, 0: exact16-kv8 rotates both. */
+static int quantise_rotated(const setup *s, const float *x, int down, int32_t *q) {
+    float turned[512];
+    int e = quantise(x, s->d, s->p, q);
+    if (!s->narrow) return e;
+    ls_rotate(turned, q, s->d, e, down);
+    return quantise(turned, s->d, s->p, q);
+}
+
+/* Under exact16-kv8 the mantissas of a key or value become multiples of their block's scale. */
+static void round_to_steps(const setup *s, int32_t *q) {
+    for (int begin = 0; s->narrow && begin < s->d; begin += LS_EXACT_KV_BLOCK) {
+        int end = begin + LS_EXACT_KV_BLOCK < s->d ? begin + LS_EXACT_KV_BLOCK : s->d;
+        int32_t largest = 0;
+        for (int i = begin; i < end; i++)
+            if (abs(q[i]) > largest) largest = abs(q[i]);
+        int scale = ls_kv_scale(largest);
+        for (int i = begin; i < end; i++) q[i] = ls_kv_step(q[i], scale) * scale;
+    }
+}
+
 static int64_t score(const setup *s, const int32_t *q, int eq, const int32_t *k, int ek) {
     int64_t dot = 0;
     for (int i = 0; i < s->d; i++) dot += (int64_t)q[i] * k[i];
     int64_t j = ls_rshift(dot, s->c);
-    if (s->wide && !s->capped) return ls_scaled_score(j, s->k, eq + ek - 254 - s->p - s->pk + s->c);
-    float f = ((float)j * ls_pow2(eq - 127 - s->p + s->c)) * ls_pow2(ek - 127 - s->pk);
+    if (s->wide && !s->capped) return ls_scaled_score(j, s->k, eq + ek - 254 - 2 * s->p + s->c);
+    float f = ((float)j * ls_pow2(eq - 127 - s->p + s->c)) * ls_pow2(ek - 127 - s->p);
     float z = s->capped ? ls_exact_tanh(f, s->cap_factor) * s->k : f * s->k;
     z = z > s->limit ? s->limit : z < -s->limit ? -s->limit : z;
     return llrintf(z);
@@ -76,8 +98,10 @@ static range sum_range(const setup *s, space *w, int eq, const float *k, const f
     int64_t zmax = INT64_MIN, zvmax = INT64_MIN;
     for (int64_t j = begin; j < end; j++) {
         int64_t i = j - begin;
-        int ek = quantise(k + j * stride, s->d, s->pk, w->k);
-        w->ev[i] = quantise(v + j * stride, s->d, s->pk, w->v[i]);
+        int ek = quantise_rotated(s, k + j * stride, 0, w->k);
+        w->ev[i] = quantise(v + j * stride, s->d, s->p, w->v[i]);
+        round_to_steps(s, w->k);
+        round_to_steps(s, w->v[i]);
         w->z[i] = score(s, w->q, eq, w->k, ek);
         int64_t zv = w->z[i] + (int64_t)w->ev[i] * ((int64_t)1 << s->f);
         if (w->z[i] > zmax) zmax = w->z[i];
@@ -97,7 +121,7 @@ static range sum_range(const setup *s, space *w, int eq, const float *k, const f
 
 /* One head over keys [first, past). The ranges are walked twice: first for the largest exponents, then for the sums aligned to them. */
 static void head(const setup *s, space *w, float *y, const float *q, const float *k, const float *v, int64_t stride, int64_t first, int64_t past) {
-    int eq = quantise(q, s->d, s->p, w->q);
+    int eq = quantise_rotated(s, q, ls_ceil_log2((uint64_t)ls_rotated_columns(s->d)), w->q);
     int64_t sum[512] = {0}, den = 0, m = INT64_MIN, mv = INT64_MIN;
     for (int pass = 0; pass < 2; pass++)
         for (int64_t begin = first; begin < past;) {
@@ -118,7 +142,7 @@ static void head(const setup *s, space *w, float *y, const float *q, const float
     int e;
     ls_recip_wide(den, &rc, &e);
     for (int d = 0; d < s->d; d++)
-        y[d] = ls_canon((((float)sum[d] * (rc * 0x1p-31f)) * ls_pow2(e + 31 + 16 - s->g)) * ls_pow2((int)(mv - m) - 127 - s->pk));
+        y[d] = ls_canon((((float)sum[d] * (rc * 0x1p-31f)) * ls_pow2(e + 31 + 16 - s->g)) * ls_pow2((int)(mv - m) - 127 - s->p));
 }
 
 ls_code ls_exact_attention(float *y, const float *q, const float *k, const float *v, int64_t stride, ls_span sees, const ls_node *n, ls_error *e) {

@@ -253,9 +253,9 @@ static uint8_t **fill_blocks(const ls_ops *ops, const ls_attn *a, const float *k
         for (size_t i = 0; i < bytes; i++) block[b][i] = (uint8_t)next(); /* what a block held before */
     }
     for (int64_t j = 0; j < keys; j++) {
-        int e = ops->quantise(q, k + j * a->d, a->d, a->pk);
+        int e = ls_attn_quantise_key(ops, a, q, k + j * a->d);
         ls_kv_put_key(a, block[j / LS_KV_BLOCK], (int)(j % LS_KV_BLOCK), q, e);
-        e = ops->quantise(q, v + j * a->d, a->d, a->pk);
+        e = ops->quantise(q, v + j * a->d, a->d, a->p);
         ls_kv_put_value(a, block[j / LS_KV_BLOCK], (int)(j % LS_KV_BLOCK), q, e);
     }
     return block;
@@ -297,7 +297,7 @@ static void attention_of(const ls_ops *ops, ls_contract contract, attention_case
     ls_attn_tile t = {.n = c.heads, .q = guarded((size_t)(c.heads * a.dp) * sizeof *t.q)};
     for (int i = 0; i < c.heads; i++) {
         int32_t m[512];
-        int exponent = ops->quantise(m, q + (int64_t)i * c.d, c.d, a.p);
+        int exponent = ls_attn_quantise_query(ops, &a, m, q + (int64_t)i * c.d);
         ls_attn_put_query(&a, &t, i, m, exponent);
         sees[i] = random_sees(&c, i);
         t.first[i] = sees[i].begin;
@@ -344,7 +344,7 @@ static void attention_bound(const ls_ops *ops, ls_contract contract, int d, floa
     uint8_t **block = fill_blocks(ops, &a, k, v, KEYS);
     static int32_t mantissa[512], tile_q[512];
     ls_attn_tile t = {.n = 1, .last = {KEYS - 1}, .q = tile_q};
-    int exponent = ops->quantise(mantissa, q, d, a.p);
+    int exponent = ls_attn_quantise_query(ops, &a, mantissa, q);
     ls_attn_put_query(&a, &t, 0, mantissa, exponent);
     run_tile(ops, &a, &t, block, KEYS, y);
     assert_ok(ls_exact_attention(want, q, k, v, d, (ls_span){0, KEYS}, &n, &e));

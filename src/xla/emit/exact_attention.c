@@ -8,25 +8,23 @@
 
 typedef struct setup {
     int64_t b, t, k, group, q, c, r, d;
-    int p, pk, shift, f, pb, g; /* pk: p of keys and values */
+    int p, shift, f, pb, g;
     float limit, factor, cap_factor;
-    bool wide;
-    int64_t bound, bound_k; /* of mantissas: of queries, of keys and values */
+    bool wide, narrow; /* narrow: exact16-kv8 */
+    int64_t bound;     /* of mantissas */
 } setup;
 
 static setup setup_of(const ls_lower *l, const ls_node *n) {
-    bool wide = ls_contract_is_wide(n->contract), narrow = n->contract == LS_CONTRACT_EXACT16_KV8;
+    bool wide = ls_contract_is_wide(n->contract);
     setup s = {.b = l->sequences, .t = l->rows, .k = n->kv_heads, .group = n->heads / n->kv_heads, .c = l->keys, .d = n->head_dim,
                .p = wide ? LS_EXACT_ATTN_P24 : LS_EXACT_P16, .f = wide ? 28 : 16,
                .pb = wide ? LS_EXACT_WEIGHT_BITS24 : LS_EXACT_WEIGHT_BITS16,
-               .g = wide ? LS_EXACT_SUM_SHIFT24 : narrow ? LS_EXACT_SUM_SHIFT8 : LS_EXACT_SUM_SHIFT16,
-               .limit = wide ? 0x1p58f : 0x1p30f, .wide = wide};
+               .g = wide ? LS_EXACT_SUM_SHIFT24 : LS_EXACT_SUM_SHIFT16,
+               .limit = wide ? 0x1p58f : 0x1p30f, .wide = wide, .narrow = n->contract == LS_CONTRACT_EXACT16_KV8};
     s.q = s.t * s.group;
     s.r = s.c / LS_EXACT_KEY_RANGE;
-    s.pk = narrow ? LS_EXACT_KV_P8 : s.p;
     s.bound = (int64_t)127 << (s.p - 6);
-    s.bound_k = (int64_t)127 << (s.pk - 6);
-    int shift = ls_ceil_log2((uint64_t)s.d) + s.p + s.pk + 2 - (wide ? LS_EXACT_SCORE_BITS24 : LS_EXACT_SCORE_BITS16);
+    int shift = ls_ceil_log2((uint64_t)s.d) + 2 * (s.p + 1) - (wide ? LS_EXACT_SCORE_BITS24 : LS_EXACT_SCORE_BITS16);
     s.shift = shift > 0 ? shift : 0;
     s.factor = ls_exact_score_factor(n->scale, n->limit) * ls_pow2(s.f);
     if (n->limit != 0) s.cap_factor = ls_exact_softcap_factor(n->scale, n->limit);
@@ -35,20 +33,55 @@ static setup setup_of(const ls_lower *l, const ls_node *n) {
 
 static ls_val low(ls_mlir *m, ls_tensor_type t) { return ls_m_int(m, t, -((int64_t)1 << 61)); }
 
+/* x [.., .., .., D] as ls_rotate gives it from its mantissas. */
+static ls_val rotated(ls_mlir *m, const setup *s, ls_val x, int down) {
+    const int64_t n = ls_rotated_columns((int)s->d), rows = x.t.dim[0] * x.t.dim[1] * x.t.dim[2];
+    const int64_t shape[] = {x.t.dim[0], x.t.dim[1], x.t.dim[2], s->d};
+    ls_val e = ls_m_block_exponent(m, x), q = ls_m_convert(m, ls_m_mantissa(m, x, e, s->p), LS_DT_I32);
+    for (int64_t half = 1; half < n; half *= 2) {
+        q = LS_RESHAPE(m, q, rows, s->d / (2 * half), 2, half);
+        ls_val a = ls_m_slice(m, q, 2, 0, 1), b = ls_m_slice(m, q, 2, 1, 2);
+        q = ls_m_concat(m, (ls_val[]){ls_m_binary(m, "add", a, b), ls_m_binary(m, "subtract", a, b)}, 2, 2);
+    }
+    q = ls_m_convert(m, ls_m_reshape(m, q, 4, shape), LS_DT_F32);
+    ls_val unit = ls_m_pow2_biased(m, ls_m_with_int(m, "subtract", e, s->p + down));
+    return ls_m_binary(m, "multiply", q, ls_m_along_last(m, unit, q.t));
+}
+
 /* Queries as mantissas f32 [B, K, Q, D] with exponents i32 [B, K, Q]. */
 static ls_val queries(ls_lower *l, const setup *s, ls_val q, ls_val *e) {
     ls_mlir *m = &l->m;
     q = LS_RESHAPE(m, q, s->b, s->t, s->k, s->group, s->d);
     q = LS_RESHAPE(m, LS_TRANSPOSE(m, q, 0, 2, 1, 3, 4), s->b, s->k, s->q, s->d);
+    if (s->narrow) q = rotated(m, s, q, ls_ceil_log2((uint64_t)ls_rotated_columns((int)s->d)));
     *e = ls_m_block_exponent(m, q);
     return ls_m_mantissa(m, q, *e, s->p);
+}
+
+/* Multiples of each block's scale nearest to mantissas f32 [B, C, K, D]: exact16-kv8. */
+static ls_val scaled_steps(ls_mlir *m, const setup *s, ls_val q) {
+    const int64_t blocks = (s->d + LS_EXACT_KV_BLOCK - 1) / LS_EXACT_KV_BLOCK, padded = blocks * LS_EXACT_KV_BLOCK;
+    ls_val x = ls_m_pad_end(m, ls_m_convert(m, q, LS_DT_I32), 3, padded - s->d);
+    x = LS_RESHAPE(m, x, s->b, s->c, s->k, blocks, LS_EXACT_KV_BLOCK);
+    ls_val size = ls_m_unary(m, "stablehlo.abs", x), largest = ls_m_reduce(m, "maximum", size, 4);
+    ls_val scale = ls_m_with_int(m, "maximum", ls_m_with_int(m, "divide", ls_m_with_int(m, "add", largest, 126), 127), 1);
+    ls_val half = ls_m_along_last(m, ls_m_with_int(m, "shift_right_arithmetic", scale, 1), x.t), by = ls_m_along_last(m, scale, x.t);
+    ls_val y = ls_m_binary(m, "multiply", ls_m_binary(m, "divide", ls_m_binary(m, "add", size, half), by), by);
+    y = ls_m_select(m, ls_m_compare(m, "LT", x, ls_m_int(m, x.t, 0)), ls_m_unary(m, "stablehlo.negate", y), y);
+    return ls_m_convert(m, ls_m_slice(m, LS_RESHAPE(m, y, s->b, s->c, s->k, padded), 3, 0, s->d), LS_DT_F32);
+}
+
+/* Mantissas f32 of keys or values x [B, C, K, D] with exponents e. */
+static ls_val stored(ls_lower *l, const setup *s, ls_val x, ls_val e) {
+    ls_val q = ls_m_mantissa(&l->m, x, e, s->p);
+    return s->narrow ? scaled_steps(&l->m, s, q) : q;
 }
 
 /* J = rshift(sum of q k, c): i64 [B, K, Q, C]. */
 static ls_val products(ls_lower *l, const setup *s, ls_val q, ls_val k) {
     static const int batch_q[] = {0, 1}, batch_k[] = {0, 2};
     ls_mlir *m = &l->m;
-    ls_dot_plan plan = ls_plan_dot(l->o->carrier, s->bound, s->bound_k, s->d);
+    ls_dot_plan plan = ls_plan_dot(l->o->carrier, s->bound, s->bound, s->d);
     ls_val a[LS_MAX_DIGITS], b[LS_MAX_DIGITS];
     ls_m_digits(m, q, plan.a, plan.dtype, a);
     ls_m_digits(m, k, plan.b, plan.dtype, b);
@@ -77,10 +110,10 @@ static ls_val scores(ls_lower *l, const setup *s, ls_val j, ls_val eq, ls_val ek
     ls_tensor_type t = j.t;
     if (s->wide && s->cap_factor == 0) {
         ls_val e = ls_m_binary(m, "add", ls_m_along_last(m, eq, t), LS_BROADCAST(m, ek, t, 0, 1, 3));
-        e = ls_m_with_int(m, "add", ls_m_convert(m, e, LS_DT_I64), s->shift - 254 - s->p - s->pk);
+        e = ls_m_with_int(m, "add", ls_m_convert(m, e, LS_DT_I64), s->shift - 254 - 2 * s->p);
         return scaled_score(m, s, j, e);
     }
-    ls_val pq = ls_m_pow2_biased(m, ls_m_with_int(m, "add", eq, s->shift - s->p)), pk = ls_m_pow2_biased(m, ls_m_with_int(m, "subtract", ek, s->pk));
+    ls_val pq = ls_m_pow2_biased(m, ls_m_with_int(m, "add", eq, s->shift - s->p)), pk = ls_m_pow2_biased(m, ls_m_with_int(m, "subtract", ek, s->p));
     ls_val f = ls_m_binary(m, "multiply", ls_m_convert(m, j, LS_DT_F32), ls_m_along_last(m, pq, t));
     f = ls_m_binary(m, "multiply", f, LS_BROADCAST(m, pk, t, 0, 1, 3));
     ls_val z = s->cap_factor != 0 ? ls_m_exact_tanh(m, f, s->cap_factor) : f;
@@ -125,7 +158,7 @@ static ls_val below(ls_mlir *m, ls_val top, ls_val *most) {
 static ls_val mix(ls_lower *l, const setup *s, ls_val w, ls_val v) {
     static const int batch_w[] = {0, 1, 3}, batch_v[] = {0, 3, 1};
     ls_mlir *m = &l->m;
-    ls_dot_plan plan = ls_plan_dot(l->o->carrier, ((int64_t)1 << s->pb) - 1, s->bound_k, LS_EXACT_KEY_RANGE);
+    ls_dot_plan plan = ls_plan_dot(l->o->carrier, ((int64_t)1 << s->pb) - 1, s->bound, LS_EXACT_KEY_RANGE);
     ls_val a[LS_MAX_DIGITS], b[LS_MAX_DIGITS];
     ls_m_digits(m, w, plan.a, plan.dtype, a);
     ls_m_digits(m, LS_RESHAPE(m, v, s->b, s->r, LS_EXACT_KEY_RANGE, s->k, s->d), plan.b, plan.dtype, b);
@@ -155,7 +188,7 @@ static ls_val finish(ls_lower *l, const setup *s, ls_val o, ls_val den, ls_val m
     ls_m_recip_wide(m, den, &r, &k);
     ls_val y = ls_m_binary(m, "multiply", ls_m_convert(m, o, LS_DT_F32), ls_m_along_last(m, ls_m_with_f32(m, "multiply", r, 0x1p-31f), o.t));
     y = ls_m_binary(m, "multiply", y, ls_m_along_last(m, power_of(m, ls_m_with_int(m, "add", k, 31 + 16 - s->g)), y.t));
-    ls_val gap = ls_m_with_int(m, "subtract", ls_m_binary(m, "subtract", m_o, m_den), 127 + s->pk);
+    ls_val gap = ls_m_with_int(m, "subtract", ls_m_binary(m, "subtract", m_o, m_den), 127 + s->p);
     y = ls_m_canon(m, ls_m_binary(m, "multiply", y, ls_m_along_last(m, power_of(m, gap), y.t)));
     return ls_m_select(m, ls_m_along_last(m, any, y.t), y, ls_m_f32(m, y.t, 0));
 }
@@ -164,9 +197,10 @@ ls_val ls_lower_exact_attention(ls_lower *l, const ls_node *n, ls_val q, ls_val 
     ls_mlir *m = &l->m;
     setup s = setup_of(l, n);
     ls_tensor_type ranges = LS_TYPE(LS_DT_I64, s.b, s.k, s.q, s.r, LS_EXACT_KEY_RANGE);
+    if (s.narrow) k = rotated(m, &s, k, 0);
     ls_val eq, ek = ls_m_block_exponent(m, k), ev = ls_m_block_exponent(m, v);
     q = queries(l, &s, q, &eq);
-    ls_val j = products(l, &s, q, ls_m_mantissa(m, k, ek, s.pk));
+    ls_val j = products(l, &s, q, stored(l, &s, k, ek));
     ls_val z = scores(l, &s, j, eq, LS_TRANSPOSE(m, ek, 0, 2, 1));
     ls_val visible = per_query(l, &s, ls_lower_visible(l, n)), any = ls_m_reduce(m, "or", visible, 3);
     z = ls_m_select(m, visible, z, low(m, z.t));
@@ -177,7 +211,7 @@ ls_val ls_lower_exact_attention(ls_lower *l, const ls_node *n, ls_val q, ls_val 
     ls_val wv = weights(l, &s, ls_m_reshape(m, zv, 5, ranges.dim), visible, &top_v);
     ls_val den = ls_m_with_int(m, "shift_left", ls_m_reduce(m, "add", w, 4), 16);
     den = ls_m_reduce(m, "add", shift_down(m, den, below(m, top, &most)), 3);
-    ls_val o = combine(l, &s, mix(l, &s, wv, ls_m_mantissa(m, v, ev, s.pk)), top_v, &most_v);
+    ls_val o = combine(l, &s, mix(l, &s, wv, stored(l, &s, v, ev)), top_v, &most_v);
     ls_val y = finish(l, &s, o, den, most, most_v, any);
     y = LS_TRANSPOSE(m, LS_RESHAPE(m, y, s.b, s.k, s.t, s.group, s.d), 0, 2, 1, 3, 4);
     return LS_RESHAPE(m, y, s.b * s.t, n->cols);
