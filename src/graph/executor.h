@@ -56,7 +56,7 @@ typedef struct ls_executor ls_executor;
  * Under an exact contract they depend on the graph, the weights and the sequence's tokens up to the block's end alone. A block lives
  * while a slot or a caller holds it; a slot that must write to a block that is held elsewhere as well writes to a copy. */
 typedef struct ls_block_sharing {
-    const char *layout; /* names the meaning of the bytes, version included: "native-kv/1" */
+    const char *layout; /* names the meaning of the bytes, version included: "native-kv/2" */
     int positions;
     size_t (*bytes)(const ls_executor *x);
     /* Block |index| of |slot|, whose length reaches the block's end, with one more holder. */

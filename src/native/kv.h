@@ -34,7 +34,7 @@ typedef struct ls_kv {
 } ls_kv;
 
 /* Names the meaning of a block's bytes, for files; a change of ls_kv_layout is a new number. */
-#define LS_KV_LAYOUT_NAME "native-kv/1"
+#define LS_KV_LAYOUT_NAME "native-kv/2"
 
 /* Tables for every attention node of |g|; no block yet. */
 ls_code ls_kv_init(ls_kv *kv, const ls_graph *g, int n_slots, int context, ls_error *e);

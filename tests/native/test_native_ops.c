@@ -329,18 +329,20 @@ static void attention(const ls_ops *ops) {
             }
 }
 
-/* One query whose mantissas are |m| after the first, which is the largest there is, over keys and values of largest mantissas. */
+/* One query whose mantissas are |m| after the first, which is the largest there is, over keys and values of largest mantissas. Under exact16-kv8
+ * one column of each run is not zero, so that the rotation gives all of a run that magnitude. */
 static void attention_bound(const ls_ops *ops, ls_contract contract, int d, float m) {
     enum { KEYS = 256 };
     static float k[KEYS * 512], v[KEYS * 512], q[512], y[512], want[512];
     ls_error e = {0};
     ls_node n = {.op = LS_OP_ATTENTION, .contract = contract, .heads = 1, .kv_heads = 1, .head_dim = d, .scale = 0x1p-20f};
     ls_attn a = ls_attn_of(&n);
+    int run = a.narrow ? ls_rotated_columns(d) : 1;
     for (int i = 0; i < KEYS * d; i++) {
-        k[i] = 0x1.fbfffep+9f;
+        k[i] = i % run ? 0 : 0x1.fbfffep+9f;
         v[i] = -0x1.fbfffep+9f;
     }
-    for (int i = 0; i < d; i++) q[i] = i ? -m * 0x1p-5f : 0x1.fbfffep+9f;
+    for (int i = 0; i < d; i++) q[i] = i % run ? 0 : i ? -m * 0x1p-5f : 0x1.fbfffep+9f;
     uint8_t **block = fill_blocks(ops, &a, k, v, KEYS);
     static int32_t mantissa[512], tile_q[512];
     ls_attn_tile t = {.n = 1, .last = {KEYS - 1}, .q = tile_q};
@@ -362,6 +364,26 @@ static void attention_extremes(const ls_ops *ops) {
             for (int i = 0; i < 6; i++) attention_bound(ops, ls_contract_exact_at(contract), d, mantissas[i]);
 }
 
+/* Every scale and every magnitude under it: the stored step is ls_kv_step's. */
+static void test_steps(void **unused) {
+    (void)unused;
+    enum { D = LS_EXACT_KV_BLOCK };
+    const ls_node n = {.op = LS_OP_ATTENTION, .contract = LS_CONTRACT_EXACT16_KV8, .heads = 1, .kv_heads = 1, .head_dim = D, .scale = 1};
+    const ls_attn a = ls_attn_of(&n);
+    const ls_kv_layout l = ls_kv_layout_of(&a);
+    uint8_t *head = calloc(1, l.bytes);
+    assert_non_null(head);
+    for (int32_t scale = 1; scale <= 256; scale++)
+        for (int32_t from = 0; from <= 127 * scale; from += D - 1) {
+            int32_t q[D] = {127 * scale};
+            for (int32_t i = 1; i < D; i++) q[i] = (from + i - 1 <= 127 * scale ? from + i - 1 : 0) * (i % 2 ? 1 : -1);
+            ls_kv_put_value(&a, head, 0, q, 127);
+            assert_int_equal(head[l.value_scale], scale - 1);
+            for (int i = 0; i < D; i++) assert_int_equal((int8_t)head[l.values + 2 * (size_t)i], ls_kv_step(q[i], scale));
+        }
+    free(head);
+}
+
 static void test_norms(void **unused) { (void)unused; each_level(norms); }
 static void test_ropes(void **unused) { (void)unused; each_level(ropes); }
 static void test_elementwise(void **unused) { (void)unused; each_level(elementwise); }
@@ -374,6 +396,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_norms),     cmocka_unit_test(test_ropes),     cmocka_unit_test(test_elementwise), cmocka_unit_test(test_acts),
         cmocka_unit_test(test_act_edges), cmocka_unit_test(test_attention), cmocka_unit_test(test_attention_extremes),
+        cmocka_unit_test(test_steps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

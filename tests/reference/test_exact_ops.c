@@ -4,6 +4,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <stdlib.h>
 
 #include "base/sha256.h"
 #include "contract/exact.h"
@@ -46,6 +47,31 @@ static void mantissas_fit_signed_bytes(void **state) {
         assert_true(q <= 127 * 256 && q >= 127 * 64 && w >= -127 * 65536);
     }
     assert_int_equal(ls_block_exponent(0), LS_EXACT_MIN_EXP);
+}
+
+/* Both against the formulas of docs/contracts.md: the transform of each run, and what a block's scale and steps keep. */
+static void rotation_and_steps(void **state) {
+    (void)state;
+    static const struct { int d, n; } heads[] = {{1, 1}, {6, 2}, {12, 4}, {33, 1}, {40, 8}, {64, 16}, {80, 16}, {512, 16}};
+    seed = 16;
+    for (size_t h = 0; h < sizeof heads / sizeof *heads; h++) {
+        int d = heads[h].d, n = heads[h].n;
+        int32_t q[512], turned[512];
+        float y[512];
+        assert_int_equal(ls_rotated_columns(d), n);
+        for (int i = 0; i < d; i++) turned[i] = q[i] = h % 2 ? (int32_t)(next() % 65025) - 32512 : 32512;
+        ls_rotate(y, turned, d, 130, 3);
+        for (int i = 0; i < d; i++) {
+            int64_t t = 0;
+            for (int b = 0; b < n; b++) t += __builtin_parity((unsigned)(i % n & b)) ? -q[i / n * n + b] : q[i / n * n + b];
+            assert_true((double)y[i] == (double)t * 0x1p-14);
+        }
+    }
+    for (int32_t largest = 0; largest <= 32512; largest++) {
+        int s = ls_kv_scale(largest), m = ls_kv_step(-largest, s);
+        assert_true(s >= 1 && s <= 256 && m >= -127 && m <= 0);
+        assert_true(s == 1 ? -m == largest : 127 * (s - 1) < largest && abs(-m * s - largest) <= s / 2);
+    }
 }
 
 static void fixed_point_functions(void **state) {
@@ -312,7 +338,8 @@ static void bits_match_the_committed_digest(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(canonical_values), cmocka_unit_test(mantissas_fit_signed_bytes), cmocka_unit_test(fixed_point_functions),
+        cmocka_unit_test(canonical_values), cmocka_unit_test(mantissas_fit_signed_bytes), cmocka_unit_test(rotation_and_steps),
+        cmocka_unit_test(fixed_point_functions),
         cmocka_unit_test(activations_are_accurate), cmocka_unit_test(norms_are_accurate), cmocka_unit_test(rope_turns_and_keeps_length),
         cmocka_unit_test(attention_is_accurate), cmocka_unit_test(attention_of_one_key_returns_its_value),
         cmocka_unit_test(routing_keeps_the_largest), cmocka_unit_test(linear_is_accurate), cmocka_unit_test(bits_match_the_committed_digest)};

@@ -156,11 +156,12 @@ static void gemma3_exact16_error(void **state) { (void)state, logits_error("LS_G
 static void smollm2_kv8_error(void **state) { (void)state, logits_error("LS_SMOLLM2_GGUF", "smollm2", LS_CONTRACT_EXACT16_KV8, "rms_f16_sample", 5); }
 static void gemma3_kv8_error(void **state) { (void)state, logits_error("LS_GEMMA3_GGUF", "gemma3", LS_CONTRACT_EXACT16_KV8, "rms_f16_inputs_sample", 21); }
 
-int main(void) {
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(smollm2_exact24_tokens), cmocka_unit_test(smollm2_exact16_tokens),
                                        cmocka_unit_test(gemma3_exact24_tokens),  cmocka_unit_test(gemma3_exact16_tokens),
                                        cmocka_unit_test(smollm2_exact24_error),  cmocka_unit_test(smollm2_exact16_error),
                                        cmocka_unit_test(gemma3_exact24_error),   cmocka_unit_test(gemma3_exact16_error),
                                        cmocka_unit_test(smollm2_kv8_error),      cmocka_unit_test(gemma3_kv8_error)};
+    if (argc > 1) cmocka_set_test_filter(argv[1]);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
