@@ -93,7 +93,7 @@ typedef struct ls_model_options {
     const char *contract; /* "exact16", "exact16-kv8", "exact24" or "float"; NULL: exact16, or that of a pack file */
     const char *backend;  /* "native" (NULL), "reference" or "xla" */
     const char *level;    /* instruction-set level of the native backend; NULL: the best of this machine */
-    int threads;          /* native; 0: all cores */
+    int threads;          /* native; 0: all cores, of the fastest kind where there are several, within the container's share */
     int context;          /* positions of each slot; 0: LS_DEFAULT_CONTEXT, or the model's maximum when smaller */
     int slots;            /* sequences that run at once; 0: 1 */
     int chunk;            /* prompt rows of one forward pass; 0: LS_DEFAULT_CHUNK. Does not change results */
@@ -108,6 +108,7 @@ typedef struct ls_model_options {
     const char *quant;     /* float contract: "dense" (NULL) or "packed": MLX weights stay packed on the device */
     const char *buckets;   /* cache capacities, "256,1024,4096"; the largest bounds the context. NULL: 256, 1024, 4096, ... up to the context */
     bool allow_unqualified; /* open a family, contract and device that `lockstep qualify` has not passed (docs/qualification.md) */
+    bool pin;               /* native: each thread but the caller's stays on one processor; does not change results */
 } ls_model_options;
 
 /* Opens a pack file, a GGUF file, a safetensors file or a Hugging Face folder. |o| NULL: all defaults. A model serves one thread.

@@ -293,7 +293,7 @@ ls_code ls_native_create(ls_executor **out, const ls_graph *g, ls_checkpoint *c,
     size_t linear = LS_LINEAR_SCRATCH + x->gated_floats * sizeof(float), scratch = sizeof(ls_attend_scratch) > linear ? sizeof(ls_attend_scratch) : linear;
     ls_code rc;
     LS_GOTO(choose_levels(x, e));
-    LS_GOTO(ls_pool_create(&x->pool, o->threads, scratch, e));
+    LS_GOTO(ls_pool_create(&x->pool, o->threads, o->pin, scratch, e));
     x->threads = ls_pool_threads(x->pool);
     x->base.threads = x->threads;
     x->work_bytes = sizeof *x + (size_t)x->threads * scratch;

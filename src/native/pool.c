@@ -9,12 +9,14 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
-#include <unistd.h>
+#include <string.h>
 
 #include "base/alloc.h"
+#include "native/topology.h"
 
-/* Rounds of waiting before a thread sleeps: some tens of microseconds, the usual gap between two runs of a pass. */
-enum { SPIN_ROUNDS = 2000 };
+/* Rounds of waiting before a thread sleeps: some tens of microseconds, the usual gap between two runs of a pass. At a barrier a thread then gives its
+ * processor away for a while, since those it waits for may need it; as long as most tasks take, for waking takes time too. */
+enum { SPIN_ROUNDS = 2000, YIELD_ROUNDS = 2000 };
 
 typedef struct worker {
     ls_pool *pool;
@@ -34,7 +36,8 @@ struct ls_pool {
     atomic_int arrived;     /* threads inside the current barrier */
     atomic_uint generation; /* barriers passed */
     pthread_mutex_t lock;
-    pthread_cond_t start, done;
+    atomic_int barred;      /* threads that sleep at the current barrier or are about to */
+    pthread_cond_t start, done, passed;
     worker *workers;
     uint8_t *scratch;
     size_t scratch_bytes;
@@ -108,18 +111,31 @@ void ls_pool_run(ls_pool *p, ls_pool_fn *fn, void *ctx) {
     wait_for_workers(p);
 }
 
-/* A thread that waits long gives its processor away: the threads it waits for may need it. */
+static void pass_barrier(ls_pool *p) {
+    atomic_store(&p->arrived, 0);
+    atomic_fetch_add(&p->generation, 1);
+    if (!atomic_load(&p->barred)) return;
+    pthread_mutex_lock(&p->lock);
+    pthread_cond_broadcast(&p->passed);
+    pthread_mutex_unlock(&p->lock);
+}
+
 void ls_pool_barrier(ls_pool *p) {
     unsigned generation = atomic_load(&p->generation);
     if (atomic_fetch_add(&p->arrived, 1) == p->threads - 1) {
-        atomic_store(&p->arrived, 0);
-        atomic_fetch_add(&p->generation, 1);
+        pass_barrier(p);
         return;
     }
-    for (int i = 0; atomic_load(&p->generation) == generation; i++) {
+    for (int i = 0; i < SPIN_ROUNDS + YIELD_ROUNDS; i++) {
+        if (atomic_load(&p->generation) != generation) return;
         if (i < SPIN_ROUNDS) relax();
         else sched_yield();
     }
+    pthread_mutex_lock(&p->lock);
+    atomic_fetch_add(&p->barred, 1);
+    while (atomic_load(&p->generation) == generation) pthread_cond_wait(&p->passed, &p->lock);
+    atomic_fetch_sub(&p->barred, 1);
+    pthread_mutex_unlock(&p->lock);
 }
 
 void ls_pool_split(int64_t n, int thread, int threads, int64_t *begin, int64_t *end) {
@@ -131,37 +147,46 @@ void ls_pool_split(int64_t n, int thread, int threads, int64_t *begin, int64_t *
 int ls_pool_threads(const ls_pool *p) { return p->threads; }
 void *ls_pool_scratch(ls_pool *p, int thread) { return p->scratch + (size_t)thread * p->scratch_bytes; }
 
-static int processors(void) {
+static ls_code pin_worker(const worker *w, const ls_topology *t, ls_error *e) {
+    int cpu = t->cpu[w->thread % t->n];
     cpu_set_t set;
-    long n = sched_getaffinity(0, sizeof set, &set) ? sysconf(_SC_NPROCESSORS_ONLN) : CPU_COUNT(&set);
-    return n < 1 ? 1 : n > LS_POOL_MAX_THREADS ? LS_POOL_MAX_THREADS : (int)n;
+    CPU_ZERO(&set);
+    CPU_SET(cpu, &set);
+    int refused = pthread_setaffinity_np(w->id, sizeof set, &set);
+    if (refused) LS_FAIL(e, LS_FAILED_PRECONDITION, "thread pool: thread %d cannot be pinned to processor %d: %s", w->thread, cpu, strerror(refused));
+    return LS_OK;
 }
 
-static ls_code start_workers(ls_pool *p, ls_error *e) {
+/* |t| NULL: not pinned. */
+static ls_code start_workers(ls_pool *p, const ls_topology *t, ls_error *e) {
     for (int i = 1; i < p->threads; i++) {
         worker *w = &p->workers[i - 1];
         *w = (worker){.pool = p, .thread = i};
         if (pthread_create(&w->id, NULL, work, w))
             LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "thread pool: the system refused thread %d of %d; ask for fewer threads", i + 1, p->threads);
         p->started++;
+        if (t) LS_TRY(pin_worker(w, t, e));
     }
     return LS_OK;
 }
 
-ls_code ls_pool_create(ls_pool **out, int threads, size_t scratch_bytes, ls_error *e) {
+ls_code ls_pool_create(ls_pool **out, int threads, bool pin, size_t scratch_bytes, ls_error *e) {
     if (threads < 0 || threads > LS_POOL_MAX_THREADS)
-        LS_FAIL(e, LS_INVALID_ARGUMENT, "thread pool: %d threads; allowed are 0 (all processors) to %d", threads, LS_POOL_MAX_THREADS);
+        LS_FAIL(e, LS_INVALID_ARGUMENT, "thread pool: %d threads; allowed are 0 (one a core) to %d", threads, LS_POOL_MAX_THREADS);
+    ls_topology here;
     ls_pool *p;
     LS_TRY(ls_calloc(&p, 1, sizeof *p, "thread pool", e));
+    ls_topology_here(&here);
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->start, NULL);
     pthread_cond_init(&p->done, NULL);
-    p->threads = threads ? threads : processors();
+    pthread_cond_init(&p->passed, NULL);
+    p->threads = threads ? threads : here.threads < LS_POOL_MAX_THREADS ? here.threads : LS_POOL_MAX_THREADS;
     p->scratch_bytes = (scratch_bytes + 63) & ~(size_t)63;
     ls_code rc;
     LS_GOTO(ls_calloc(&p->workers, (size_t)p->threads, sizeof *p->workers, "thread pool", e));
     LS_GOTO(ls_alloc_aligned(&p->scratch, (size_t)p->threads, p->scratch_bytes, "thread pool", e));
-    LS_GOTO(start_workers(p, e));
+    LS_GOTO(start_workers(p, pin ? &here : NULL, e));
     *out = p;
     return LS_OK;
 out:
@@ -176,6 +201,7 @@ void ls_pool_destroy(ls_pool *p) {
     for (int i = 0; i < p->started; i++) pthread_join(p->workers[i].id, NULL);
     pthread_cond_destroy(&p->start);
     pthread_cond_destroy(&p->done);
+    pthread_cond_destroy(&p->passed);
     pthread_mutex_destroy(&p->lock);
     ls_free(p->workers);
     ls_free(p->scratch);

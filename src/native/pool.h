@@ -15,9 +15,10 @@ enum { LS_POOL_MAX_THREADS = 256 };
 /* One thread's share of a run: |thread| in [0, threads). */
 typedef void ls_pool_fn(void *ctx, int thread, int threads);
 
-/* |threads| in [0, LS_POOL_MAX_THREADS], 0: all processors this process may use. |scratch_bytes|: size of the 64-byte
- * aligned working memory each thread gets. Errors: INVALID_ARGUMENT, RESOURCE_EXHAUSTED. */
-ls_code ls_pool_create(ls_pool **out, int threads, size_t scratch_bytes, ls_error *e);
+/* |threads| in [0, LS_POOL_MAX_THREADS], 0: one for each core that this process may use (native/topology.h). |pin|: each worker stays on one
+ * processor, in the topology's order from the second on; the caller's thread is left as it is. |scratch_bytes|: size of the 64-byte aligned
+ * working memory each thread gets. Errors: INVALID_ARGUMENT, RESOURCE_EXHAUSTED, FAILED_PRECONDITION when the system refuses to pin. */
+ls_code ls_pool_create(ls_pool **out, int threads, bool pin, size_t scratch_bytes, ls_error *e);
 void ls_pool_destroy(ls_pool *p); /* NULL is fine */
 
 int ls_pool_threads(const ls_pool *p);
@@ -26,7 +27,7 @@ void *ls_pool_scratch(ls_pool *p, int thread); /* owned by the pool */
 /* Calls fn(ctx, i, threads) once for every thread i, at the same time, and returns when all have returned. */
 void ls_pool_run(ls_pool *p, ls_pool_fn *fn, void *ctx);
 
-/* Inside a run: returns when every thread of the run has called it. What was written before is visible after. */
+/* Inside a run: returns when every thread of the run has called it. What was written before is visible after. Who waits long sleeps. */
 void ls_pool_barrier(ls_pool *p);
 
 /* The share [*begin, *end) of thread |thread| when |n| items are split evenly and in order. */

@@ -29,6 +29,7 @@ ls_code ls_backend_check_options(const ls_model_options *o, ls_contract contract
     if (o->level) LS_FAIL(e, LS_INVALID_ARGUMENT, "level \"%.80s\" is for backend native; on xla the compiler chooses instructions. Leave it out", o->level);
     if (o->threads)
         LS_FAIL(e, LS_INVALID_ARGUMENT, "%d threads are for backend native; XLA's CPU compiler takes NPROC from the environment. Leave it out", o->threads);
+    if (o->pin) LS_FAIL(e, LS_INVALID_ARGUMENT, "pin is for backend native; the plugin has threads of its own. Leave it out");
     if (contract == LS_CONTRACT_FLOAT) return LS_OK;
     const char *name = o->precision ? "precision" : "quant", *value = o->precision ? o->precision : o->quant;
     if (value)

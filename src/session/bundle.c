@@ -128,7 +128,7 @@ static int pass_rows(const ls_model *m) {
 }
 
 static ls_code create_executor(ls_model *m, const ls_model_options *o, ls_error *e) {
-    ls_executor_options x = {.max_seqs = m->slots, .context = m->context, .max_rows = pass_rows(m), .threads = o->threads,
+    ls_executor_options x = {.max_seqs = m->slots, .context = m->context, .max_rows = pass_rows(m), .threads = o->threads, .pin = o->pin,
                              .level = o->level, .progress = o->progress, .progress_user = o->progress_user};
     const char *name = o->backend ? o->backend : "native";
     if (!strcmp(name, "reference")) {
@@ -163,6 +163,7 @@ static ls_code open_parts(ls_model *m, const char *path, const ls_model_options 
     m->slots = o->slots ? o->slots : 1;
     m->chunk = o->chunk ? o->chunk : LS_DEFAULT_CHUNK;
     m->threads = o->threads;
+    m->pin = o->pin;
     m->allow_unqualified = o->allow_unqualified;
     snprintf(m->level, sizeof m->level, "%s", o->level ? o->level : "");
     if (o->parts == LS_LOAD_TOKENIZER && ls_is_folder(path)) {

@@ -28,6 +28,7 @@ struct ls_model {
     ls_eyes eyes;
     char level[16];             /* asked of the native backend; "": the best */
     int threads;
+    bool pin;
     bool allow_unqualified;
     char fingerprint[65], identity[65];
     int32_t eos[LS_MAX_EOS];

@@ -78,6 +78,7 @@ static ls_code create_executor(ls_eyes *x, const ls_eyes_backend *b, ls_error *e
     const ls_graph *g = x->vision->graph;
     ls_executor_options o = ls_encode_options(x->vision, 1);
     o.threads = b->threads;
+    o.pin = b->pin;
     o.level = b->level;
     if (!strcmp(b->name, "reference")) return ls_reference_create(&x->executor, g, &o, e);
     if (!strcmp(b->name, "native")) return ls_native_create(&x->executor, g, b->checkpoint, &o, e);

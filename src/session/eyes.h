@@ -28,6 +28,7 @@ typedef struct ls_eyes_backend {
     ls_backend_xla *xla;
     const char *level;         /* native */
     int threads;
+    bool pin;
 } ls_eyes_backend;
 
 /* Reads ids from the checkpoint's configuration and the processor from its folder. |v|: the tower, which outlives |x|, its graph NULL when

@@ -164,7 +164,7 @@ static ls_code pack(packer *k, const char *output, ls_error *e) {
     LS_TRY(collect_matrices(k, e));
     LS_TRY(collect_tensors(k, e));
     LS_TRY(check_tensors(k, e));
-    LS_TRY(ls_pool_create(&k->pool, k->o.threads, 0, e));
+    LS_TRY(ls_pool_create(&k->pool, k->o.threads, false, 0, e));
     return write_file(k, output, e);
 }
 

@@ -104,7 +104,8 @@ static ls_code check_qualified(const ls_model *m, ls_error *e) {
 
 static ls_code see_all(work *w, ls_error *e) {
     ls_model *m = w->m;
-    const ls_eyes_backend b = {.name = w->backend, .checkpoint = m->checkpoint, .xla = &m->xla, .level = m->level[0] ? m->level : NULL, .threads = m->threads};
+    const ls_eyes_backend b = {.name = w->backend, .checkpoint = m->checkpoint, .xla = &m->xla, .level = m->level[0] ? m->level : NULL,
+                               .threads = m->threads, .pin = m->pin};
     for (size_t i = 0, n; i < w->o->n_pictures; i++) {
         ls_code rc = ls_eyes_see(&m->eyes, &b, &w->picture[i], &w->rows[i], &n, e);
         if (!rc && n != (size_t)w->crops[i] + 1)

@@ -258,7 +258,8 @@ class CommandTest(unittest.TestCase):
         bench = ["bench", LLAMA, "--json", "-p", "2", "-n", "2", "-r", "1"]
         compiler = next(line for line in VERSION.splitlines() if line.startswith("compiler: "))[len("compiler: "):]
         for command in (["generate", LLAMA, "--json", "--ids", "1,2", "-n", "2"], bench):
-            for options, level, threads in (([], self.level(), len(os.sched_getaffinity(0))), (["--level", "c", "--threads", "3"], "c", 3), (["--level", "best", "--threads", "1"], self.level(), 1)):
+            for options, level, threads in ((["--pin", "--threads", "2"], self.level(), 2), (["--level", "c", "--threads", "3"], "c", 3),
+                                            (["--level", "best", "--threads", "1"], self.level(), 1)):
                 d = json.loads(self.check(run(*command, *options), 0))
                 self.assertEqual((d["version"], d["compiler"], d["backend"], d["level"], d["threads"]), (VERSION.split()[1], compiler, "native", level, threads))
             d = json.loads(self.check(run(*command, "--backend", "reference"), 0))

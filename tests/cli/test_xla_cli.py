@@ -107,7 +107,7 @@ class XlaTest(unittest.TestCase):
 
     def test_nothing_falls_back(self):
         for args, part in ((["--device", "cuda"], "no PJRT plugin"), (["--precision", "f16"], "is for contract float"), (["--quant", "packed"], "is for contract float"),
-                           (["--gpu-target", "gfx942"], "is for engine iree"), (["--threads", "2"], "for backend native"),
+                           (["--gpu-target", "gfx942"], "is for engine iree"), (["--threads", "2"], "for backend native"), (["--pin"], "pin is for backend native"),
                            (["--level", "c"], "for backend native"), (["--ctx-size", "512", "--buckets", "256"], "the largest bucket holds 256")):
             self.check(run("generate", LLAMA, *XLA, "--allow-unqualified", *args), 1, part)
         for option in ("--engine", "--device", "--plugin", "--gpu-target", "--precision", "--quant", "--buckets"):

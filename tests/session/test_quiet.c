@@ -24,7 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/status.h"
+#include "native/pool.h"
 
 enum { CONTEXT = 300, WARM = 20, STEPS = 100, MAX_THREADS = 16 };
 
@@ -241,7 +241,28 @@ static void an_idle_session_sleeps(void **state) {
     ls_model_destroy(m);
 }
 
+/* The first thread comes to the barrier when the others sleep there. */
+static void come_last(void *pool, int thread, int threads) {
+    char names[MAX_THREADS][24], now = 0;
+    long switches;
+    int n = thread ? 0 : others(names);
+    (void)threads;
+    for (int i = 0; i < n; i++)
+        for (now = 0; now != 'S'; sched_yield()) thread_state(names[i], &now, &switches);
+    for (int i = 0; i < 3; i++) ls_pool_barrier(pool);
+}
+
+static void a_long_wait_at_a_barrier_sleeps(void **state) {
+    ls_error e = {0};
+    ls_pool *p;
+    (void)state;
+    assert_ok(ls_pool_create(&p, 4, false, 0, &e));
+    for (int i = 0; i < 3; i++) ls_pool_run(p, come_last, p);
+    ls_pool_destroy(p);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(decoding_makes_no_system_calls), cmocka_unit_test(an_idle_session_sleeps)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(decoding_makes_no_system_calls), cmocka_unit_test(an_idle_session_sleeps),
+                                       cmocka_unit_test(a_long_wait_at_a_barrier_sleeps)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

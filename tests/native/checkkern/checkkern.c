@@ -214,7 +214,7 @@ int main(int argc, char **argv) {
     ls_pool *pool;
     ls_error e = {0};
     ls_cpu_detect(&cpu);
-    if (ls_pool_create(&pool, 1, LS_LINEAR_SCRATCH, &e)) return fprintf(stderr, "checkkern: %s\n", e.text), 2;
+    if (ls_pool_create(&pool, 1, false, LS_LINEAR_SCRATCH, &e)) return fprintf(stderr, "checkkern: %s\n", e.text), 2;
     if (bench) ck_bench(&cpu, only, pool);
     else if (digests) print_digests(pool);
     else {
