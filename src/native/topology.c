@@ -41,7 +41,7 @@ static int core_of(const char *root, int cpu) {
     char file[100], line[256];
     snprintf(file, sizeof file, "devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu);
     read_line(root, file, line, sizeof line);
-    return *line >= '0' && *line <= '9' ? atoi(line) : cpu;
+    return *line >= '0' && *line <= '9' ? (int)strtol(line, NULL, 10) : cpu;
 }
 
 /* Arm tells capacities; x86 only which cores are the small ones: about half as fast. */
@@ -49,7 +49,7 @@ static int speed_of(const char *root, const char *small, int cpu) {
     char file[100], line[64];
     snprintf(file, sizeof file, "devices/system/cpu/cpu%d/cpu_capacity", cpu);
     read_line(root, file, line, sizeof line);
-    int capacity = atoi(line);
+    int capacity = (int)strtol(line, NULL, 10);
     return capacity > 0 ? capacity : is_listed(small, cpu) ? FULL_SPEED / 2 : FULL_SPEED;
 }
 
@@ -59,7 +59,7 @@ static int node_of(const char *root, int cpu) {
     snprintf(path, sizeof path, "%s/devices/system/cpu/cpu%d", root, cpu);
     DIR *d = opendir(path);
     for (struct dirent *f; d && (f = readdir(d));)
-        if (!strncmp(f->d_name, "node", 4) && f->d_name[4] >= '0' && f->d_name[4] <= '9') node = atoi(f->d_name + 4);
+        if (!strncmp(f->d_name, "node", 4) && f->d_name[4] >= '0' && f->d_name[4] <= '9') node = (int)strtol(f->d_name + 4, NULL, 10);
     if (d) closedir(d);
     return node;
 }
