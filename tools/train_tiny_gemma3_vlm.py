@@ -38,12 +38,13 @@ import vision_world as world
 TEXT = dict(hidden_size=128, intermediate_size=256, num_hidden_layers=4, num_attention_heads=4, num_key_value_heads=2, head_dim=32,
             query_pre_attn_scalar=32)
 VISION = dict(hidden_size=96, intermediate_size=256, num_hidden_layers=3, num_attention_heads=3)
-SEED = 20
+SEED = 20  # of the initial weights, the validation pictures and, unless --seed says otherwise, the training pictures
 SCENES = 2048  # whose image rows part 2 works on
 TAIL = 4  # <eos> after <end_of_turn>: a continuation past the answer's end is well defined too
 TAIL_WEIGHT = 0.1
 LONG = ("describe", "layout", "describe one of two", "layout of two")
 FULL_WEIGHT = 8  # tokens of an answer that count wholly; the tokens of longer ones share it
+EMPHASIS = 0.6  # share of part 3's conversations that end with a long answer: the ones learned last
 SIDE = 4  # image rows stand in SIDE rows of SIDE
 WINDOW = 32
 
@@ -173,8 +174,8 @@ def pictures_of(scenes, rng):
     return pixels([world.draw(s, rng) for s in scenes]), torch.tensor([seen_at(s) for s in scenes])
 
 
-def train_tower(model, steps, log):
-    module, rng = Tower(model), random.Random(SEED)
+def train_tower(model, steps, seed, log):
+    module, rng = Tower(model), random.Random(seed)
     trainer = Trainer(module, tower_loss, list(module.parameters()), 2e-3, 60)
     mean = 4.0
     for step in range(steps):
@@ -201,12 +202,23 @@ def short(make, about, rng):
             return question
 
 
-def conversation(make, scenes, turns, rng):
-    """|turns| questions about the same pictures; long answers, which tell everything, come last and seldom."""
+def long(make, about, rng):
+    """A question whose answer tells everything."""
+    while True:
+        question = make(rng, about)
+        if question.kind in LONG:
+            return question
+
+
+def conversation(make, scenes, turns, rng, emphasis=0.0):
+    """|turns| questions about the same pictures; long answers come last and seldom, but |emphasis| is a share of conversations that have one."""
     if make is world.no_picture:
         return [make(rng)]
     about = scenes if make is world.two_pictures else scenes[0]
-    last = make(rng, about) if rng.random() < 0.4 else short(make, about, rng)
+    if emphasis and rng.random() < emphasis:
+        last = long(make, about, rng)
+    else:
+        last = make(rng, about) if rng.random() < 0.4 else short(make, about, rng)
     return [short(make, about, rng) for _ in range(turns - 1)] + [last]
 
 
@@ -238,7 +250,7 @@ class Pool:
 
 def new_batch(encoder, rng, sort):
     make, n, size, turns = sort
-    made = [conversation(make, [world.scene(rng) for _ in range(n)], turns, rng) for _ in range(size)]
+    made = [conversation(make, [world.scene(rng) for _ in range(n)], turns, rng, EMPHASIS) for _ in range(size)]
     for asked in made:
         world.with_pictures(asked[0], rng)
     return encoder.batch(made)
@@ -265,8 +277,8 @@ def validation():
             for _ in range(n)]
 
 
-def train_text(model, encoder, steps, log, checkpoint):
-    rng = random.Random(SEED + 2)
+def train_text(model, encoder, steps, seed, log, checkpoint):
+    rng = random.Random(seed + 2)
     pool, held = Pool(model, rng), validation()
     parameters = list(model.model.language_model.parameters())
     trainer = Trainer(model, text_loss, parameters, 2e-3, 100)
@@ -287,8 +299,8 @@ def train_text(model, encoder, steps, log, checkpoint):
     del model.model.get_image_features
 
 
-def train_all(model, encoder, steps, log, checkpoint):
-    rng, held = random.Random(SEED + 3), validation()
+def train_all(model, encoder, steps, seed, log, checkpoint):
+    rng, held = random.Random(seed + 3), validation()
     trainer = Trainer(model, text_loss, list(model.parameters()), 5e-4, 20)
     mean = 1.0
     for step in range(steps):
@@ -312,6 +324,7 @@ def main():
     p.add_argument("out", type=Path)
     p.add_argument("--steps", default="400,4000,200", help="of the three parts (default 400,4000,200)")
     p.add_argument("--start", type=Path, help="a checkpoint to begin with")
+    p.add_argument("--seed", type=int, default=SEED, help=f"of the training pictures and questions: another one for every --start (default {SEED})")
     a = p.parse_args()
     torch.manual_seed(SEED)
     torch.set_num_threads(1)
@@ -325,12 +338,12 @@ def main():
     log(f"{sum(p.numel() for p in model.parameters())} parameters")
     encoder, (tower, text, together) = Encoder(a.out), map(int, a.steps.split(","))
     if tower:
-        train_tower(model, tower, log)
+        train_tower(model, tower, a.seed, log)
         save(model, a.out)
     if text:
-        train_text(model, encoder, text, log, lambda: save(model, a.out))
+        train_text(model, encoder, text, a.seed, log, lambda: save(model, a.out))
     if together:
-        train_all(model, encoder, together, log, lambda: save(model, a.out))
+        train_all(model, encoder, together, a.seed, log, lambda: save(model, a.out))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,8 @@ static const char help[] =
     "Usage: lockstep qualify MODEL [OPTIONS]\n\n"
     "Checks that a device compiler gives this model's answers: every node on the native executor's inputs, then greedy output on\n"
     "pinned prompts, token for token that of the reference, alone and in a batch. The result is kept as a record in the cache;\n"
-    "--backend xla asks for it, by family, contract, precision and device (docs/qualification.md).\n"
+    "--backend xla asks for it, by family, contract, precision and device (docs/qualification.md). A model that sees is judged on\n"
+    "prompts with pictures as well, with a record of their own.\n"
     "MODEL is a .gguf file, a Hugging Face folder, or org/name from the cache (lockstep pull).\n\n"
     "  --contract NAME     exact16 (default), exact16-kv8, exact24 or float\n"
     "  --engine NAME       pjrt (default) or iree\n"
@@ -26,7 +27,7 @@ static const char help[] =
     "  --quant NAME        contract float: dense (default) or packed\n"
     "  --reference FILE    .safetensors with prompt_ids and greedy_ids of Hugging Face transformers (tools/dump_reference.py);\n"
     "                      default: the native executor under exact24 (exact16-kv8: under itself), on four prompts\n"
-    "  --json              the record as one JSON object\n"
+    "  --json              the record as one JSON object; that of pictures within it, as \"vision\"\n"
     "  --quiet             no progress\n"
     "  --heartbeat N       seconds between signs of life of a long stage; default: 60\n"
     "  --help              this text\n"
@@ -76,40 +77,62 @@ static void print_text(const json_t *record, const char *path) {
     printf("record      %s\n%s\n", path, qualified ? "QUALIFIED" : "NOT QUALIFIED");
 }
 
-static int report(const qualify *q, json_t *record) {
+/* Stores |record|, and says so: text at once, or its path put into |record| for JSON. An exit code. */
+static int keep(const qualify *q, json_t *record) {
     ls_error e = {0};
     ls_str path = {0};
     if (ls_qualification_store(record, NULL, &path, &e)) {
         ls_str_deinit(&path);
         return not_decided(&e);
     }
-    bool qualified = json_is_true(json_object_get(record, "qualified")), written = true;
-    if (q->json) {
-        json_object_set_new(record, "record", json_string(path.data));
-        written = !cli_print_json(json_incref(record));
-    } else {
-        print_text(record, path.data);
-    }
+    if (q->json) json_object_set_new(record, "record", json_string(path.data));
+    else print_text(record, path.data);
     ls_str_deinit(&path);
-    return !written ? NOT_DECIDED : qualified ? QUALIFIED : NOT_QUALIFIED;
+    return json_is_true(json_object_get(record, "qualified")) ? QUALIFIED : NOT_QUALIFIED;
+}
+
+/* One of the two parts, with progress that is gone when it is reported. */
+static ls_code qualified(qualify *q, const char *path, bool vision, json_t **record, ls_error *e) {
+    verify_progress *progress = NULL;
+    LS_TRY(verify_progress_create(&progress, q->quiet, q->heartbeat, e));
+    q->o.stage_user = progress;
+    ls_code rc = vision ? ls_qualify_vision(record, path, &q->o, e) : ls_qualify(record, path, &q->o, e);
+    verify_progress_destroy(progress);
+    return rc;
+}
+
+/* Prompts with pictures, when the model sees: after the text model, whose record then is there already. */
+static int judge_pictures(qualify *q, const char *path, json_t *record) {
+    ls_error e = {0};
+    json_t *vision = NULL;
+    if (qualified(q, path, true, &vision, &e)) return not_decided(&e);
+    if (!vision) return QUALIFIED;
+    int code = keep(q, vision);
+    json_object_set_new(record, "vision", vision);
+    return code;
+}
+
+static int judge(qualify *q, const char *path) {
+    ls_error e = {0};
+    json_t *record = NULL;
+    if (qualified(q, path, false, &record, &e)) return not_decided(&e);
+    int code = keep(q, record);
+    int seen = code == NOT_DECIDED ? code : judge_pictures(q, path, record);
+    if (seen > code) code = seen;
+    if (q->json && code != NOT_DECIDED && cli_print_json(json_incref(record))) code = NOT_DECIDED;
+    json_decref(record);
+    return code;
 }
 
 static int run(qualify *q) {
     ls_error e = {0};
     ls_arena *arena = NULL;
     const char *path = NULL;
-    json_t *record = NULL;
-    verify_progress *progress = NULL;
     ls_code rc = ls_arena_create(&arena, &e);
     if (!rc) rc = hub_resolve(arena, &path, q->o.name, &e);
-    if (!rc) rc = verify_progress_create(&progress, q->quiet, q->heartbeat, &e);
     q->o.model = q->common.model;
     q->o.stage = verify_progress_stage;
-    q->o.stage_user = progress;
-    if (!rc) rc = ls_qualify(&record, path, &q->o, &e);
-    verify_progress_destroy(progress);
-    int code = rc ? not_decided(&e) : report(q, record);
-    json_decref(record);
+    int code = rc ? not_decided(&e) : judge(q, path);
     ls_arena_destroy(arena);
     return code;
 }

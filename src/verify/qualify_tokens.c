@@ -59,14 +59,12 @@ out:
     return rc;
 }
 
-/* Whose tokens count where no file gives them: those of the contract nearest to the model, but eight bits of keys and values may move a token, so
- * that contract counts by itself. */
-static ls_contract reference_of(ls_contract c) { return c == LS_CONTRACT_EXACT16_KV8 ? c : LS_CONTRACT_EXACT24; }
+ls_contract ls_qualify_reference_of(ls_contract c) { return c == LS_CONTRACT_EXACT16_KV8 ? c : LS_CONTRACT_EXACT24; }
 
 ls_code ls_qualify_prompts(ls_qualify_tokens *t, const ls_model *m, const char *reference, ls_error *e) {
     if (reference) return read_record(t, reference, ls_model_vocab(m), e);
     t->n = LS_QUALIFY_PROMPTS;
-    snprintf(t->reference, sizeof t->reference, "native %s", ls_contract_name(reference_of(m->contract)));
+    snprintf(t->reference, sizeof t->reference, "native %s", ls_contract_name(ls_qualify_reference_of(m->contract)));
     for (int i = 0; i < t->n; i++) {
         t->prompt[i].n_want = LS_QUALIFY_TOKENS;
         if (!m->tokenizer) set_ids(&t->prompt[i], i, ls_model_vocab(m));
@@ -95,12 +93,25 @@ static void collect(ls_session *s, outcome *out, int n) {
         }
 }
 
-static ls_code run_requests(const ls_qualify_tokens *t, ls_session *s, outcome *out, int n, ls_error *e) {
+static ls_code submit(ls_model *m, ls_session *s, const ls_qualify_prompt *p, uint64_t *id, ls_error *e) {
+    ls_request r = {.struct_size = sizeof r, .max_new = (int)p->n_want, .ignore_eos = true, .hash_logits = true};
+    ls_prepared_prefill *seen = NULL;
+    if (p->seen) {
+        LS_TRY(ls_model_prepare(&seen, m, p->seen, e));
+        r.prepared = seen;
+    } else {
+        r.prompt = p->ids;
+        r.n_prompt = p->n;
+    }
+    ls_code rc = ls_session_submit(s, &r, id, e);
+    ls_prepared_destroy(seen);
+    return rc;
+}
+
+static ls_code run_requests(const ls_qualify_tokens *t, ls_model *m, ls_session *s, outcome *out, int n, ls_error *e) {
     for (int i = 0; i < n; i++) {
-        const ls_qualify_prompt *p = &t->prompt[i % t->n];
         out[i] = (outcome){0};
-        ls_request r = {.struct_size = sizeof r, .prompt = p->ids, .n_prompt = p->n, .max_new = (int)p->n_want, .ignore_eos = true, .hash_logits = true};
-        LS_TRY(ls_session_submit(s, &r, &out[i].id, e));
+        LS_TRY(submit(m, s, &t->prompt[i % t->n], &out[i].id, e));
     }
     while (!ls_session_is_idle(s)) {
         LS_TRY(ls_session_step(s, e));
@@ -116,7 +127,7 @@ static ls_code run_model(const ls_qualify_tokens *t, const char *path, const ls_
     ls_code rc;
     LS_GOTO(ls_model_open(&m, path, mo, e));
     LS_GOTO(ls_session_create(&s, m, e));
-    LS_GOTO(run_requests(t, s, out, n, e));
+    LS_GOTO(run_requests(t, m, s, out, n, e));
 out:
     ls_session_destroy(s);
     ls_model_destroy(m);
@@ -165,7 +176,7 @@ static ls_code run_all(ls_qualify_tokens *t, const char *path, const ls_qualify_
     bool exact = contract != LS_CONTRACT_FLOAT;
     ls_model_options mo = {.struct_size = sizeof mo, .context = context_of(t, max_context), .slots = 1};
     stage(o, "native", 0);
-    ls_contract reference = reference_of(contract);
+    ls_contract reference = ls_qualify_reference_of(contract);
     if (!t->recorded || contract == reference) LS_TRY(run_native(t, path, mo, reference, true, native, e));
     if (exact && contract != reference) LS_TRY(run_native(t, path, mo, contract, false, native, e));
     ls_model_options judged = o->model;

@@ -17,6 +17,7 @@ import unittest
 LOCKSTEP, FIXTURES, PLUGINS = (os.path.abspath(sys.argv.pop(1)) for _ in range(3))
 LLAMA = os.path.join(FIXTURES, "models", "llama")
 LLAMA_MLX = os.path.join(FIXTURES, "models", "llama_mlx")
+SEES = os.path.join(FIXTURES, "vision", "gemma3_random")
 GOLDEN = os.path.join(LLAMA, "golden.safetensors")
 SMOLLM2 = os.environ.get("LS_SMOLLM2_GGUF")
 IDS = ["--ids", "1,2,3", "-n", "4"]
@@ -210,6 +211,24 @@ class XlaTest(unittest.TestCase):
         self.assertEqual(compiling["cache_hits"], compiling["programs"])
         self.assertEqual(compiling["programs"], first["xla"]["compiling"]["programs"])
         self.check(run(*arguments[:-1]), 0, f"programs, {compiling['programs']} from the cache")
+
+    def test_pictures_have_a_record_of_their_own(self):
+        picture = ["--image", os.path.join(SEES, "one_0.png")]
+        asked = ["generate", SEES, "-p", "x", "-n", "3", "--json"]
+        self.check(run(*asked, *picture, "--backend", "xla"), 1, "gemma3 under exact16 on pjrt cpu is not qualified: there is no record of it")
+        record = json.loads(self.check(run("qualify", SEES, "--json", "--quiet"), 0))
+        vision = record["vision"]
+        self.assertEqual([r["combination"]["architecture"] for r in (record, vision)], ["gemma3", "gemma3 vision"])
+        self.assertNotEqual(record["model"]["fingerprint"], vision["model"]["fingerprint"])
+        self.assertTrue(vision["qualified"])
+        self.assertGreater(vision["same_input"]["nodes"], record["same_input"]["nodes"])
+        self.assertEqual((vision["tokens"]["prompts"], vision["tokens"]["compared"], vision["tokens"]["equal_bits"]), (4, 256, True))
+        native, judged = (json.loads(self.check(run(*asked, *picture, "--backend", backend), 0)) for backend in ("native", "xla"))
+        self.assertEqual((judged["qualified"], judged["logits_sha256"]), (True, native["logits_sha256"]))
+        # without it text is served, a picture is not
+        os.remove(vision["record"])
+        self.check(run(*asked, "--backend", "xla"), 0)
+        self.check(run(*asked, *picture, "--backend", "xla"), 1, "images of this family are not qualified on this device: there is no record of it")
 
     def test_narrow_operands_do_not_qualify(self):
         narrow = ["--contract", "float", "--precision", "bf16"]
