@@ -1,5 +1,5 @@
 # The two commands of the README, and helpers around CMake. Works from a fresh Debian 12 or 13.
-#   make run    install what is missing, build, fetch a small chat model, answer a question
+#   make run    install what is missing, build, fetch a small chat model, answer a question, say what is in a picture
 #   make test   the whole suite, one closing summary
 #   make bench  speed of this machine
 #   make clean  remove build folders (fetched models stay in .cache)
@@ -8,7 +8,10 @@ MODELS := .cache/models
 SMOLLM2 := $(MODELS)/SmolLM2-135M-Instruct.Q4_1.gguf
 GEMMA3 := $(MODELS)/gemma-3-270m-q4_k_m.gguf
 LOCKSTEP := build/release/bin/lockstep
+SHAPES := fixtures/vision/gemma3_shapes
+PICTURE := $(SHAPES)/heldout/03.jpg
 PROMPT ?= What is the capital of France?
+PICTURE_PROMPT ?= Where are the shapes?
 RUN_OPTIONS ?=
 
 .PHONY: all run test bench clean packages test-packages build plugins
@@ -19,6 +22,9 @@ run: build $(SMOLLM2)
 	@echo
 	@echo '> $(PROMPT)'
 	@$(LOCKSTEP) run $(SMOLLM2) -p '$(PROMPT)' --stats $(RUN_OPTIONS)
+	@echo
+	@echo '> $(PICTURE): $(PICTURE_PROMPT)'
+	@$(LOCKSTEP) run $(SHAPES) -p '$(PICTURE_PROMPT)' --image $(PICTURE) --temp 0 --stats
 
 # Packages are checked each time (a fraction of a second) and installed only when missing.
 packages:

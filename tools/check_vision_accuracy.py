@@ -51,12 +51,12 @@ def drawn(n):
 
 def measure(model, processor, questions):
     kinds, wrong = {}, []
-    for kind, content, pictures, expected in questions:
+    for number, (kind, content, pictures, expected) in enumerate(questions):
         got = answer(model, processor, content, pictures)
         right, asked = kinds.get(kind, (0, 0))
         kinds[kind] = (right + (got == expected), asked + 1)
         if got != expected:
-            wrong.append({"content": content, "expected": expected, "answer": got})
+            wrong.append({"number": number, "content": content, "expected": expected, "answer": got})
     right, asked = (sum(v[i] for v in kinds.values()) for i in (0, 1))
     return {"right": right, "asked": asked, "kinds": {k: list(v) for k, v in sorted(kinds.items())}, "wrong": wrong}
 

@@ -322,7 +322,7 @@ def save(model, out):
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("out", type=Path)
-    p.add_argument("--steps", default="400,4000,200", help="of the three parts (default 400,4000,200)")
+    p.add_argument("--steps", default="400,4000,2400", help="of the three parts (default 400,4000,2400)")
     p.add_argument("--start", type=Path, help="a checkpoint to begin with")
     p.add_argument("--seed", type=int, default=SEED, help=f"of the training pictures and questions: another one for every --start (default {SEED})")
     a = p.parse_args()

@@ -97,7 +97,8 @@ static ls_code check_qualified(const ls_model *m, ls_error *e) {
     ls_code rc = ls_backend_xla_qualified(&m->xla, m->eyes.vision->graph, &qualified, &why, e);
     if (!rc && !qualified)
         rc = ls_error_set(e, LS_FAILED_PRECONDITION, __FILE__, __LINE__, "images of this family are not qualified on this device: %.500s. Run lockstep "
-                          "qualify on this model with the same options, or allow unqualified results (--allow-unqualified); text is served", why.data ? why.data : "no record");
+                          "qualify on this model with the same options, or allow unqualified results (--allow-unqualified); text is served",
+                          why.data ? why.data : "no record");
     ls_str_deinit(&why);
     return rc;
 }

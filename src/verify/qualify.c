@@ -91,7 +91,8 @@ static json_t *tokens_json(const ls_qualify_tokens *t) {
 }
 
 /* Takes over |combination|, |control| and |tokens|. |fingerprint|: of what was judged. */
-static ls_code make_record(json_t **out, const ls_model *m, const char *name, const char *fingerprint, json_t *combination, json_t *control, json_t *tokens, ls_error *e) {
+static ls_code make_record(json_t **out, const ls_model *m, const char *name, const char *fingerprint, json_t *combination, json_t *control,
+                           json_t *tokens, ls_error *e) {
     char schema[65] = "", bytes[65] = "";
     bool qualified = json_is_true(json_object_get(control, "passed")) && json_is_true(json_object_get(tokens, "passed"));
     ls_code rc = ls_checkpoint_schema_sha256(m->checkpoint, schema, e);

@@ -180,7 +180,17 @@ static void random_weights(void **state) {
     all_cases("gemma3_random");
 }
 
+static void trained(void **state) {
+    (void)state;
+    all_cases("gemma3_shapes");
+}
+
+static void four_bits(void **state) {
+    (void)state;
+    all_cases("gemma3_shapes_mlx4");
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(random_weights)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(random_weights), cmocka_unit_test(trained), cmocka_unit_test(four_bits)};
     return cmocka_run_group_tests_name("vision goldens", tests, NULL, NULL);
 }

@@ -31,13 +31,17 @@ static void write_messages(vision_case *c, const json_t *content) {
     json_decref(all);
 }
 
-static void read_case(vision_fixture *f, vision_case *c, const json_t *j) {
+void vision_read_question(vision_case *c, const json_t *j) {
     const json_t *images = json_object_get(j, "images");
-    snprintf(c->name, sizeof c->name, "%s", json_string_value(json_object_get(j, "name")));
     c->n_images = (int)json_array_size(images);
     assert_true(c->n_images <= VISION_IMAGES);
     for (int i = 0; i < c->n_images; i++) snprintf(c->image[i], sizeof c->image[i], "%s", json_string_value(json_array_get(images, (size_t)i)));
     write_messages(c, json_object_get(j, "content"));
+}
+
+static void read_case(vision_fixture *f, vision_case *c, const json_t *j) {
+    vision_read_question(c, j);
+    snprintf(c->name, sizeof c->name, "%s", json_string_value(json_object_get(j, "name")));
     c->logits_from = (size_t)json_integer_value(json_object_get(j, "logits_from"));
     const ls_tensor *ids = tensor(f, c, "input_ids");
     c->ids = ids->data;

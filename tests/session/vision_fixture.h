@@ -29,6 +29,9 @@ typedef struct vision_fixture {
 void vision_open(vision_fixture *f, const char *folder);
 void vision_close(vision_fixture *f);
 
+/* Images and messages of a case or a held-out question; c->messages is the caller's to free. */
+void vision_read_question(vision_case *c, const json_t *j);
+
 /* The model with a context that holds every case and its answer. */
 ls_model *vision_model(const vision_fixture *f, const char *backend, const char *contract, int slots, int chunk);
 ls_prepared_prefill *vision_prepare(const vision_fixture *f, const vision_case *c, ls_model *m);

@@ -1,5 +1,5 @@
-/* Models that see, on backend xla with a real plugin: the goldens' 64 tokens for every case of fixtures/vision/gemma3_random, one and two
- * pictures and text; under the exact contracts in a mixed batch of eight with the bits of the native executor alone. */
+/* Models that see, on backend xla with a real plugin: the goldens' 64 tokens for every case of fixtures/vision/gemma3_shapes, held-out
+ * pictures, one and two, and text; under the exact contracts in a mixed batch of eight with the bits of the native executor alone. */
 #include "../session/vision_fixture.h"
 
 #include <stdlib.h>
@@ -63,7 +63,7 @@ static void float_f32(void **state) {
 static int open_all(void **state) {
     (void)state;
     setenv("LOCKSTEP_PJRT_PLUGIN", LS_PLUGINS "/lammps_jax_pjrt_cpu/pjrt_c_api_cpu_plugin.so", 1);
-    vision_open(&fixture, LS_FIXTURES "/vision/gemma3_random");
+    vision_open(&fixture, LS_FIXTURES "/vision/gemma3_shapes");
     return 0;
 }
 

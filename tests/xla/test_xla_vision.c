@@ -1,15 +1,20 @@
 /* The vision tower of fixtures/vision/tower on the XLA executor with a real plugin: bits of the reference under the exact contracts, as one
- * module and node by node, and near it under float; and what the entry "vision" is refused for. */
+ * module and node by node, and near it under float; the same bits and nearness on IREE, as one module, through the wheel's runtime; and what the
+ * entry "vision" is refused for. */
 #include "test.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #include "cpu_engine.h"
+#include "iree_python_engine.h"
 #include "session/encode.h"
 #include "vision_tower.h"
 #include "xla/executor.h"
 
 enum { IMAGES = TOWER_IMAGES, OUT = TOWER_OUT * TOWER_COLS };
+
+static ls_engine *iree; /* in the second group */
 
 /* What each node of the reference gave, summed up by bits. */
 typedef struct trace {
@@ -42,7 +47,7 @@ static void encode(const tower *t, bool xla, way w, trace *seen, float *out) {
         o.observer = note;
         o.observer_user = seen;
     }
-    if (xla) assert_ok(ls_xla_create(&x, t->v.graph, t->c, cpu_engine, &xo, &o, &e));
+    if (xla) assert_ok(ls_xla_create(&x, t->v.graph, t->c, iree ? iree : cpu_engine, &xo, &o, &e));
     else assert_ok(ls_reference_create(&x, t->v.graph, &o, &e));
     assert_ok(ls_encode_images(x, &t->v, t->pixels, IMAGES, out, &e));
     assert_int_equal(x->length(x, 0), 0);
@@ -75,23 +80,32 @@ static void node_by_node(void **state) {
     equal_bits(LS_CONTRACT_EXACT16, NODES);
 }
 
+static void near(way w) {
+    static float want[IMAGES * OUT], got[IMAGES * OUT];
+    trace a, b;
+    tower t;
+    double error = 0, square = 0;
+    tower_open(&t, LS_CONTRACT_FLOAT);
+    encode(&t, false, PLAIN, &a, want);
+    encode(&t, true, w, &b, got);
+    for (int i = 0; i < IMAGES * OUT; i++) {
+        error += ((double)got[i] - (double)want[i]) * ((double)got[i] - (double)want[i]);
+        square += (double)want[i] * (double)want[i];
+    }
+    if (!(sqrt(error / square) < 1e-5)) fail_msg("relative RMS %g", sqrt(error / square));
+    tower_close(&t);
+}
+
 static void float_is_near(void **state) {
     (void)state;
-    static float want[IMAGES * OUT], got[IMAGES * OUT];
-    for (way w = PLAIN; w <= NODES; w += NODES) {
-        trace a, b;
-        tower t;
-        double error = 0, square = 0;
-        tower_open(&t, LS_CONTRACT_FLOAT);
-        encode(&t, false, PLAIN, &a, want);
-        encode(&t, true, w, &b, got);
-        for (int i = 0; i < IMAGES * OUT; i++) {
-            error += ((double)got[i] - (double)want[i]) * ((double)got[i] - (double)want[i]);
-            square += (double)want[i] * (double)want[i];
-        }
-        if (!(sqrt(error / square) < 1e-5)) fail_msg("relative RMS %g", sqrt(error / square));
-        tower_close(&t);
-    }
+    near(PLAIN);
+    near(NODES);
+}
+
+static void on_iree(void **state) {
+    (void)state;
+    equal_bits(LS_CONTRACT_EXACT16, PLAIN);
+    near(PLAIN);
 }
 
 static void entries_of_another_graph_are_refused(void **state) {
@@ -124,8 +138,26 @@ static void entries_of_another_graph_are_refused(void **state) {
     tower_close(&t);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(one_module), cmocka_unit_test(node_by_node), cmocka_unit_test(float_is_near),
-                                       cmocka_unit_test(entries_of_another_graph_are_refused)};
-    return cmocka_run_group_tests_name("xla_vision", tests, cpu_engine_open, cpu_engine_close);
+static int open_iree(void **state) {
+    (void)state;
+    ls_error e = {0};
+    setenv("LOCKSTEP_PYTHON_ENV", LS_PLUGINS, 1);
+    assert_ok(iree_python_engine_open(&iree, &(ls_iree_options){.device = "local-task"}, LS_IREE_SCRIPT, &e));
+    return 0;
+}
+
+static int close_iree(void **state) {
+    (void)state;
+    iree->ops->destroy(iree);
+    iree = NULL;
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest pjrt[] = {cmocka_unit_test(one_module), cmocka_unit_test(node_by_node), cmocka_unit_test(float_is_near),
+                                      cmocka_unit_test(entries_of_another_graph_are_refused)};
+    const struct CMUnitTest on[] = {cmocka_unit_test(on_iree)};
+    if (argc > 1) cmocka_set_test_filter(argv[1]);
+    return cmocka_run_group_tests_name("xla_vision on pjrt", pjrt, cpu_engine_open, cpu_engine_close) +
+           cmocka_run_group_tests_name("xla_vision on iree", on, open_iree, close_iree);
 }
