@@ -8,7 +8,7 @@ typedef enum ls_contract {
     LS_CONTRACT_EXACT16, /* 16-bit activation mantissas, equal bits everywhere */
     LS_CONTRACT_EXACT24, /* 24-bit mantissas, equal bits everywhere, error no larger than f32's own */
     LS_CONTRACT_FLOAT,   /* f32 operations; per-operator thresholds */
-    LS_CONTRACT_EXACT16_KV8, /* exact16 with keys and values of 8-bit mantissas, equal bits everywhere */
+    LS_CONTRACT_EXACT16_KV8, /* exact16 with rotated keys, and keys and values of 8 bits, equal bits everywhere */
     LS_CONTRACT_COUNT
 } ls_contract;
 

@@ -205,7 +205,7 @@ static void attention_is_accurate(void **state) {
         for (int d = 0; d < D; d++) {
             double want = 0;
             for (int j = first; j < N; j++) want += p[j] / den * (double)v[j * D + d];
-            assert_true(fabs((double)y[d] - want) < (n.contract == LS_CONTRACT_EXACT24 ? 2e-6 : n.contract == LS_CONTRACT_EXACT16 ? 3e-4 : 2e-2));
+            assert_true(fabs((double)y[d] - want) < (n.contract == LS_CONTRACT_EXACT24 ? 2e-6 : n.contract == LS_CONTRACT_EXACT16 ? 3e-4 : 5e-3));
         }
     }
 }
