@@ -60,8 +60,12 @@ static double rms(const float *x, int64_t n) {
 
 static ls_bound bound_of(const ls_comparison *c, size_t node, const float *reference, int64_t n) {
     if (c->r->has_bound) return (ls_bound){.absolute = c->r->absolute, .relative = c->r->relative};
-    double scale = c->r->bound_kind == LS_BOUND_BITS ? 0 : rms(reference, n);
-    return ls_bound_of(c->r->bound_kind, c->graph, &c->graph->nodes[node], scale);
+    ls_bound_kind kind = c->r->bound_kind;
+    double scale = kind == LS_BOUND_BITS ? 0 : rms(reference, n);
+    /* Beside a file, rows of images end another chain of f32, the tower's: they have the bound of its end. */
+    bool rows = c->file >= 0 && c->o->embedding && !node;
+    if (rows && kind != LS_BOUND_COARSE) kind = LS_BOUND_DRIFT;
+    return ls_bound_of(kind, c->graph, &c->graph->nodes[rows ? c->graph->n_nodes - 1 : node], scale);
 }
 
 /* What each side would choose after each row of logits: the lowest index of the largest value. */

@@ -3,7 +3,6 @@
  * is kept, bound into identities and refused. */
 #include "vision_fixture.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 #include "session/prepared.h"
@@ -14,47 +13,9 @@ static vision_fixture random_model;
 
 /* ---- Against transformers ------------------------------------------------------------------------------------------------------ */
 
-static double rms(const float *a, const float *b, size_t n) {
-    double d = 0, s = 0;
-    for (size_t i = 0; i < n; i++) {
-        d += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
-        s += (double)b[i] * (double)b[i];
-    }
-    return s > 0 ? sqrt(d / s) : sqrt(d);
-}
-
-/* Projected rows and logits of |c| on the executor of |m|: how far from the goldens they are allowed to be. */
-static void check_numbers(const vision_fixture *f, const vision_case *c, ls_model *m, double rows_bound, double logits_bound) {
-    ls_error e = {0};
-    ls_prepared_prefill *p = vision_prepare(f, c, m);
-    ls_prepared_fault why;
-    const ls_prepared_limits l = {.hidden = m->graph->hidden, .vocab = m->graph->vocab, .context = m->context, .max_rows = 4096};
-    assert_ok(ls_prepared_admit(p, &l, 1, &why, &e));
-    assert_int_equal(p->n, c->n_ids);
-    assert_memory_equal(p->token, c->ids, c->n_ids * sizeof *c->ids);
-    if (c->n_images) {
-        double d = rms(p->embeddings.data, c->projected, c->n_projected);
-        if (!(d <= rows_bound)) fail_msg("%s: projected rows are off by %g relative rms", c->name, d);
-    }
-    size_t v = (size_t)m->graph->vocab, from = c->logits_from, rows = p->n - from;
-    int32_t *slot = calloc(p->n, sizeof *slot), *out = calloc(p->n, sizeof *out);
-    float *logits = calloc(p->n * v, sizeof *logits);
-    for (size_t i = 0; i < rows; i++) out[i] = (int32_t)(from + i);
-    ls_batch b = {.n_rows = (int)p->n, .token = p->token, .slot = slot, .n_out = (int)rows, .out_row = out, .embedding = p->row, .block = p->span};
-    assert_ok(m->executor->forward(m->executor, &b, logits, &e));
-    m->executor->truncate(m->executor, 0, 0);
-    double most = 0;
-    for (size_t i = 0; i < rows * v; i++) most = fmax(most, fabs((double)logits[i] - (double)c->logits[i]));
-    if (!(most <= logits_bound)) fail_msg("%s: logits are off by up to %g", c->name, most);
-    free(slot);
-    free(out);
-    free(logits);
-    ls_prepared_destroy(p);
-}
-
 static void numbers(const char *backend, const char *contract, double rows_bound, double logits_bound) {
     ls_model *m = vision_model(&random_model, backend, contract, 1, 512);
-    for (int i = 0; i < random_model.n_cases; i++) check_numbers(&random_model, &random_model.cases[i], m, rows_bound, logits_bound);
+    for (int i = 0; i < random_model.n_cases; i++) vision_check_numbers(&random_model, &random_model.cases[i], m, rows_bound, logits_bound);
     ls_model_destroy(m);
 }
 

@@ -1,10 +1,12 @@
 /* Vision fixtures: see vision_fixture.h. */
 #include "vision_fixture.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "base/file.h"
+#include "session/prepared.h"
 
 static const char *const model_files[] = {"config.json", "generation_config.json", "model.safetensors", "preprocessor_config.json", "processor_config.json",
                                           "special_tokens_map.json", "tokenizer.json", "tokenizer_config.json", "chat_template.json"};
@@ -125,6 +127,45 @@ static void collect(ls_session *s, vision_stream *r, int n) {
 void vision_run(ls_session *s, vision_stream *r, int n) {
     ls_error e = {0};
     for (; !ls_session_is_idle(s); collect(s, r, n)) assert_ok(ls_session_step(s, &e));
+}
+
+/* ---- Numbers ---------------------------------------------------------------------------------------------------------------------- */
+
+static double rms(const float *a, const float *b, size_t n) {
+    double d = 0, s = 0;
+    for (size_t i = 0; i < n; i++) {
+        d += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
+        s += (double)b[i] * (double)b[i];
+    }
+    return s > 0 ? sqrt(d / s) : sqrt(d);
+}
+
+void vision_check_numbers(const vision_fixture *f, const vision_case *c, ls_model *m, double rows_bound, double logits_bound) {
+    ls_error e = {0};
+    ls_prepared_prefill *p = vision_prepare(f, c, m);
+    ls_prepared_fault why;
+    const ls_prepared_limits l = {.hidden = m->graph->hidden, .vocab = m->graph->vocab, .context = m->context, .max_rows = 4096};
+    assert_ok(ls_prepared_admit(p, &l, 1, &why, &e));
+    assert_int_equal(p->n, c->n_ids);
+    assert_memory_equal(p->token, c->ids, c->n_ids * sizeof *c->ids);
+    if (c->n_images) {
+        double d = rms(p->embeddings.data, c->projected, c->n_projected);
+        if (!(d <= rows_bound)) fail_msg("%s: projected rows are off by %g relative rms", c->name, d);
+    }
+    size_t v = (size_t)m->graph->vocab, from = c->logits_from, rows = p->n - from;
+    int32_t *slot = calloc(p->n, sizeof *slot), *out = calloc(p->n, sizeof *out);
+    float *logits = calloc(p->n * v, sizeof *logits);
+    for (size_t i = 0; i < rows; i++) out[i] = (int32_t)(from + i);
+    ls_batch b = {.n_rows = (int)p->n, .token = p->token, .slot = slot, .n_out = (int)rows, .out_row = out, .embedding = p->row, .block = p->span};
+    assert_ok(m->executor->forward(m->executor, &b, logits, &e));
+    m->executor->truncate(m->executor, 0, 0);
+    double most = 0;
+    for (size_t i = 0; i < rows * v; i++) most = fmax(most, fabs((double)logits[i] - (double)c->logits[i]));
+    if (!(most <= logits_bound)) fail_msg("%s: logits are off by up to %g", c->name, most);
+    free(slot);
+    free(out);
+    free(logits);
+    ls_prepared_destroy(p);
 }
 
 /* ---- Copies ----------------------------------------------------------------------------------------------------------------------- */

@@ -50,6 +50,10 @@ typedef struct vision_stream {
 void vision_submit(ls_session *s, vision_stream *r); /* greedy, VISION_NEW tokens past any end */
 void vision_run(ls_session *s, vision_stream *r, int n);
 
+/* Prompt ids of |c| are the goldens'; its projected rows (relative root mean square) and logits (largest difference) on the executor of |m|,
+ * which must have room for the prompt in one pass, are as near to the goldens as given. */
+void vision_check_numbers(const vision_fixture *f, const vision_case *c, ls_model *m, double rows_bound, double logits_bound);
+
 /* A copy of the folder in a new one, with |from| in |file| replaced by |to|; |from| "" changes nothing. */
 void vision_copy(const vision_fixture *f, const char *file, const char *from, const char *to, char folder[400]);
 void vision_copy_remove(const char *folder);

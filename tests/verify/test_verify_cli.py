@@ -20,6 +20,7 @@ LOCKSTEP, FIXTURES = os.path.abspath(sys.argv.pop(1)), os.path.abspath(sys.argv.
 PLUGINS = sys.argv.pop(1)
 MODELS = os.path.join(FIXTURES, "models")
 LLAMA = os.path.join(MODELS, "llama")
+SHAPES = os.path.join(FIXTURES, "vision", "gemma3_shapes")
 RECORDED = os.path.join(LLAMA, "reference.safetensors")
 IDS = ["--ids", "1,2,3,4,5,6,7"]
 EQUAL, DIVERGED, NOT_COMPARED = 0, 1, 2
@@ -114,6 +115,30 @@ class VerifyTest(unittest.TestCase):
         self.check(run(*args, "--negative", "post-layernorm-missing"), DIVERGED, "not compared: an earlier stage diverged")
         self.check(run(LLAMA, "--right", "reference", "--image", "x.png", "-p", "a"), NOT_COMPARED, "--image is refused")
         self.check(run(*args, "--ids", "1,2"), NOT_COMPARED, "--image takes a text")
+
+    def test_rows_of_pictures_in_a_file(self):
+        """transformers' rows of a picture, and its table's rows for text: within the tower's bound, a changed one is not."""
+        golden, model = (read_tensors(os.path.join(SHAPES, name + ".safetensors")) for name in ("golden", "model"))
+        ids, types = (struct.unpack(f"<{len(golden[k][2]) // 4}i", golden[k][2]) for k in ("describe.input_ids", "describe.token_type_ids"))
+        table = next(v for k, v in model.items() if k.endswith("embed_tokens.weight"))
+        cols = table[1][1]
+        images = iter(struct.unpack(f"<{len(golden['describe.projected'][2]) // 4}f", golden["describe.projected"][2]))
+        scale = struct.unpack("<f", struct.pack("<f", cols ** 0.5))[0]
+        rows = []
+        for token, is_image in zip(ids, types):
+            half = struct.unpack(f"<{cols}H", table[2][token * cols * 2:(token + 1) * cols * 2])
+            rows += [next(images) if is_image else struct.unpack("<f", struct.pack("<I", h << 16))[0] * scale for h in half]
+        asked = [SHAPES, "--image", os.path.join(SHAPES, "heldout", "05.png"), "-p", "Describe the picture.", "--contract", "float", "--left", "reference"]
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "rows.safetensors")
+            for change, code in ((0, EQUAL), (1, DIVERGED)):
+                rows[types.index(1) * cols] += change
+                write_tensors(path, {"prompt_ids": ("I32", [len(ids)], struct.pack(f"<{len(ids)}i", *ids)),
+                                     "language_model.model.embed_tokens": ("F32", [len(ids), cols], struct.pack(f"<{len(rows)}f", *rows))})
+                for mode in ([], ["--same-input"]):
+                    result = run(*asked, "--right", path, *mode)
+                    self.assertEqual(result.returncode, code, result.stdout + result.stderr)
+                    self.assertIn("nodes: 1 of 80 compared", result.stdout)
 
     def test_negative_controls(self):
         for name in ("mask-multiplied", "prescale-missing", "rope-off-by-one", "identity-permutation", "swapped-rows"):

@@ -1,5 +1,6 @@
 /* Models that see, on backend xla with a real plugin: the goldens' 64 tokens for every case of fixtures/vision/gemma3_shapes, held-out
- * pictures, one and two, and text; under the exact contracts in a mixed batch of eight with the bits of the native executor alone. */
+ * pictures, one and two, and text; under the exact contracts in a mixed batch of eight with the bits of the native executor alone, and under
+ * float with projected rows and logits as near as f32 should be. */
 #include "../session/vision_fixture.h"
 
 #include <stdlib.h>
@@ -57,6 +58,7 @@ static void float_f32(void **state) {
     vision_stream got[VISION_CASES];
     ls_model *m = vision_model(&fixture, "xla", "float", 1, 64);
     serve(m, got, fixture.n_cases);
+    for (int i = 0; i < fixture.n_cases; i++) vision_check_numbers(&fixture, &fixture.cases[i], m, 1e-4, 0.002);
     ls_model_destroy(m);
 }
 
