@@ -108,6 +108,7 @@ typedef struct ls_model_options {
     const char *quant;     /* float contract: "dense" (NULL) or "packed": MLX weights stay packed on the device */
     const char *buckets;   /* cache capacities, "256,1024,4096"; the largest bounds the context. NULL: 256, 1024, 4096, ... up to the context */
     bool allow_unqualified; /* open a family, contract and device that `lockstep qualify` has not passed (docs/qualification.md) */
+    bool shadow;            /* native: the reference computes every pass too, and a difference in any value ends it with INTERNAL; slow */
     bool pin;               /* native: each thread but the caller's stays on one processor; does not change results */
 } ls_model_options;
 

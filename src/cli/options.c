@@ -41,6 +41,7 @@ static int take_model(cli_options *o, int opt, const char *value) {
     case OPT_ALLOW_UNQUALIFIED: m->allow_unqualified = true; return 1;
     case OPT_THREADS: return cli_int(o->command, "--threads", value, 1, 1024, &m->threads) ? 1 : -1;
     case OPT_PIN: m->pin = true; return 1;
+    case OPT_SHADOW: m->shadow = true; return 1;
     case OPT_CTX_SIZE: return cli_int(o->command, "--ctx-size", value, 1, LS_MAX_CONTEXT, &m->context) ? 1 : -1;
     case OPT_CHUNK: return cli_int(o->command, "--chunk", value, 1, LS_MAX_CHUNK, &m->chunk) ? 1 : -1;
     case OPT_AUDIO: cli_usage(o->command, "--audio is refused: this model and runtime bundle has no audio input; ask with text only"); return -1;

@@ -7,7 +7,7 @@
 /* Values of long options without a letter. */
 enum {
     OPT_FIRST = 256,
-    OPT_CONTRACT, OPT_BACKEND, OPT_THREADS, OPT_PIN, OPT_CTX_SIZE, OPT_CHUNK, OPT_LEVEL,
+    OPT_CONTRACT, OPT_BACKEND, OPT_THREADS, OPT_PIN, OPT_SHADOW, OPT_CTX_SIZE, OPT_CHUNK, OPT_LEVEL,
     OPT_IMAGE, OPT_IMAGE_MAX_PIXELS, OPT_IMAGE_MAX_BYTES, OPT_IMAGE_NO_ROTATE, OPT_AUDIO,
     OPT_ENGINE, OPT_DEVICE, OPT_PLUGIN, OPT_GPU_TARGET, OPT_PRECISION, OPT_QUANT, OPT_BUCKETS, OPT_ALLOW_UNQUALIFIED,
     OPT_TEMP, OPT_TOP_K, OPT_TOP_P, OPT_MIN_P, OPT_SEED, OPT_REPEAT_PENALTY, OPT_FREQUENCY_PENALTY, OPT_PRESENCE_PENALTY, OPT_REPEAT_LAST_N,
@@ -19,7 +19,7 @@ enum {
 #define CLI_MODEL_OPTIONS                                                                                                      \
     {"contract", required_argument, NULL, OPT_CONTRACT}, {"backend", required_argument, NULL, OPT_BACKEND},                    \
         {"threads", required_argument, NULL, OPT_THREADS}, {"ctx-size", required_argument, NULL, OPT_CTX_SIZE},                \
-        {"pin", no_argument, NULL, OPT_PIN},                                                                                   \
+        {"pin", no_argument, NULL, OPT_PIN}, {"shadow", no_argument, NULL, OPT_SHADOW},                                        \
         {"chunk", required_argument, NULL, OPT_CHUNK}, {"level", required_argument, NULL, OPT_LEVEL},                          \
         {"image", required_argument, NULL, OPT_IMAGE}, {"audio", required_argument, NULL, OPT_AUDIO},                          \
         {"image-max-pixels", required_argument, NULL, OPT_IMAGE_MAX_PIXELS},                                                   \
@@ -70,6 +70,7 @@ enum {
     "  --backend NAME      native (default), reference or xla\n"                                                                    \
     "  --threads N         threads of the native backend; default: all cores. Does not change results\n"                       \
     "  --pin               keep each of them on one processor\n"                                                             \
+    "  --shadow            compute everything a second time by the reference, and end with an error where a bit differs; slow\n" \
     "  --ctx-size N        positions (prompt and answer); default: 4096 or what the model allows\n"                            \
     "  --chunk N           prompt rows per pass; default: 256. Does not change results\n"                                      \
     "  --level NAME        instruction-set level (c, avx2, avx512, neon, neon-dotprod, neon-i8mm); default: best; random: any at\n"  \

@@ -45,6 +45,9 @@ typedef struct ls_executor_options {
     const bool *observe;
     ls_observer observer;            /* NULL: none; under f64 it sees values rounded to f32, and writes are lost */
     void *observer_user;
+    /* Native only: the observer sees the nodes after the pass, in graph order, and writes nothing; the pass is that of an executor without one, with all
+     * values kept. Nodes whose values are never whole in memory are left out. */
+    bool observe_after;
     void (*progress)(void *user, double fraction); /* loading and packing; NULL: none */
     void *progress_user;
 } ls_executor_options;

@@ -92,6 +92,16 @@ static void observe(ls_native *x, int step, int thread) {
     ls_pool_barrier(x->pool);
 }
 
+/* The same when the pass has ended. */
+static void observe_all(const ls_native *x) {
+    for (size_t i = 0; i < x->g->n_nodes; i++) {
+        const ls_node *n = &x->g->nodes[i];
+        int rows = ls_native_rows(x, n->selected);
+        if (rows && x->plan.value[i] != LS_NO_PLACE && (!x->o.observe || x->o.observe[i]))
+            x->o.observer(x->o.observer_user, n, ls_native_value(x, (int)i), rows, n->cols);
+    }
+}
+
 static void rope_tables(ls_native *x, int thread, int threads) {
     int64_t begin, end;
     ls_pool_split(x->batch->n_rows, thread, threads, &begin, &end);
@@ -109,7 +119,7 @@ static void pass(void *ctx, int thread, int threads) {
     for (int s = 0; s < x->plan.n_steps; s++) {
         if (x->plan.step[s].kind == LS_STEP_MOE) ls_native_moe_step(x, s, thread);
         else if (x->run[s].tasks) run_step(x, s, thread);
-        if (x->o.observer) observe(x, s, thread);
+        if (x->o.observer && !x->o.observe_after) observe(x, s, thread);
     }
 }
 
@@ -123,6 +133,7 @@ static ls_code forward(ls_executor *base, const ls_batch *batch, float *logits, 
     x->logits = logits;
     count_tasks(x);
     ls_pool_run(x->pool, pass, x);
+    if (x->o.observer && x->o.observe_after) observe_all(x);
     for (int r = 0; r < x->n_runs; r++) x->kv.slot[x->slots[r].slot].length += x->slots[r].n;
     return LS_OK;
 }
@@ -297,7 +308,7 @@ ls_code ls_native_create(ls_executor **out, const ls_graph *g, ls_checkpoint *c,
     x->threads = ls_pool_threads(x->pool);
     x->base.threads = x->threads;
     x->work_bytes = sizeof *x + (size_t)x->threads * scratch;
-    LS_GOTO(ls_plan_init(&x->plan, g, o->max_rows, o->observer != NULL, e));
+    LS_GOTO(ls_plan_init(&x->plan, g, o->max_rows, o->observer && !o->observe_after, o->observer && o->observe_after, e));
     LS_GOTO(ls_native_weights_init(&x->weights, g, c, x->pool, o, e));
     LS_GOTO(ls_kv_init(&x->kv, g, o->max_seqs, o->context, e));
     LS_GOTO(make_buffers(x, e));

@@ -11,6 +11,7 @@
 typedef struct planner {
     const ls_graph *g;
     ls_plan *p;
+    bool keep;                            /* values neither share places nor overwrite their inputs */
     bool *done, *quantised_done, *wanted; /* [n_nodes]; wanted: a product reads the quantised value */
     bool *passing;                        /* [n_nodes] never whole in memory: the second product of a gated unit */
     int *readers, *last;                  /* [n_nodes] nodes that read a value; last step that does, for either form */
@@ -146,7 +147,7 @@ static void find_roots(planner *s) {
     for (int i = 0; i < (int)s->g->n_nodes; i++) {
         const ls_node *n = &s->g->nodes[i];
         s->root[i] = i;
-        if (overwrites_input(n) && s->readers[n->in[0]] == 1 && s->g->nodes[n->in[0]].cols == n->cols) s->root[i] = s->root[n->in[0]];
+        if (!s->keep && overwrites_input(n) && s->readers[n->in[0]] == 1 && s->g->nodes[n->in[0]].cols == n->cols) s->root[i] = s->root[n->in[0]];
     }
 }
 
@@ -188,7 +189,7 @@ static ls_code collect_spans(planner *s, int max_rows, span *v, size_t *count, l
     for (int i = 0; i < n; i++) {
         if (s->root[i] == i && i != logits && s->born[i] != INT_MAX && !s->passing[i]) {
             span *x = &v[(*count)++];
-            *x = (span){0, s->born[i], s->last[i], &s->p->value[i]};
+            *x = (span){0, s->born[i], s->keep ? INT_MAX : s->last[i], &s->p->value[i]};
             if (!ls_size_mul((size_t)g->nodes[i].cols, (size_t)max_rows * sizeof(float), &x->bytes) || x->bytes > PTRDIFF_MAX - 63)
                 LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "node \"%s\": %d rows of %lld columns do not fit", g->nodes[i].name, max_rows, (long long)g->nodes[i].cols);
             x->bytes = (x->bytes + 63) & ~(size_t)63;
@@ -273,11 +274,11 @@ static ls_code plan_arrays(ls_plan *p, size_t n, ls_error *e) {
     return LS_OK;
 }
 
-ls_code ls_plan_init(ls_plan *p, const ls_graph *g, int max_rows, bool node_by_node, ls_error *e) {
+ls_code ls_plan_init(ls_plan *p, const ls_graph *g, int max_rows, bool node_by_node, bool keep, ls_error *e) {
     *p = (ls_plan){0};
     if (!g->n_nodes || !g->nodes[g->n_nodes - 1].selected)
         LS_FAIL(e, LS_INVALID_ARGUMENT, "the graph's last node must give the logits of selected rows; add a select_rows node");
-    planner s = {.g = g, .p = p};
+    planner s = {.g = g, .p = p, .keep = keep};
     ls_code rc;
     LS_GOTO(planner_init(&s, e));
     LS_GOTO(plan_arrays(p, g->n_nodes, e));

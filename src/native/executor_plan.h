@@ -38,9 +38,9 @@ typedef struct ls_plan {
     size_t bytes;       /* of all values; offsets are multiples of 64 */
 } ls_plan;
 
-/* |max_rows|: T of the largest pass. |node_by_node|: one step per item, in graph order. Errors: INVALID_ARGUMENT when the
- * last node does not work on selected rows, RESOURCE_EXHAUSTED. */
-ls_code ls_plan_init(ls_plan *p, const ls_graph *g, int max_rows, bool node_by_node, ls_error *e);
+/* |max_rows|: T of the largest pass. |node_by_node|: one step per item, in graph order. |keep|: every value is there until the pass ends. Errors:
+ * INVALID_ARGUMENT when the last node does not work on selected rows, RESOURCE_EXHAUSTED. */
+ls_code ls_plan_init(ls_plan *p, const ls_graph *g, int max_rows, bool node_by_node, bool keep, ls_error *e);
 void ls_plan_deinit(ls_plan *p); /* fine on a zeroed struct */
 
 #endif

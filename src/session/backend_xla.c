@@ -13,6 +13,8 @@
 static bool is_xla(const ls_model_options *o) { return o->backend && !strcmp(o->backend, "xla"); }
 
 static ls_code check_native(const ls_model_options *o, ls_error *e) {
+    if (o->shadow && o->backend && strcmp(o->backend, "native"))
+        LS_FAIL(e, LS_INVALID_ARGUMENT, "shadow is for backend native; the backend is %s. Leave it out", o->backend);
     const struct {
         const char *name, *value;
     } given[] = {{"engine", o->engine},       {"device", o->device}, {"plugin", o->plugin},  {"gpu-target", o->gpu_target},
@@ -29,6 +31,7 @@ ls_code ls_backend_check_options(const ls_model_options *o, ls_contract contract
     if (o->level) LS_FAIL(e, LS_INVALID_ARGUMENT, "level \"%.80s\" is for backend native; on xla the compiler chooses instructions. Leave it out", o->level);
     if (o->threads)
         LS_FAIL(e, LS_INVALID_ARGUMENT, "%d threads are for backend native; XLA's CPU compiler takes NPROC from the environment. Leave it out", o->threads);
+    if (o->shadow) LS_FAIL(e, LS_INVALID_ARGUMENT, "shadow is for backend native; lockstep verify compares backend xla. Leave it out");
     if (o->pin) LS_FAIL(e, LS_INVALID_ARGUMENT, "pin is for backend native; the plugin has threads of its own. Leave it out");
     if (contract == LS_CONTRACT_FLOAT) return LS_OK;
     const char *name = o->precision ? "precision" : "quant", *value = o->precision ? o->precision : o->quant;

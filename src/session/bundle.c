@@ -6,6 +6,7 @@
 
 #include "base/sha256.h"
 #include "session/session.h"
+#include "session/shadow.h"
 #include "text/tokenizer_tables.h"
 #include "weights/packfile.h"
 
@@ -137,6 +138,7 @@ static ls_code create_executor(ls_model *m, const ls_model_options *o, ls_error 
     }
     if (!strcmp(name, "native")) {
         m->backend = "native";
+        if (o->shadow) return ls_shadow_create(&m->executor, m->graph, m->graph, m->checkpoint, &x, e);
         return ls_native_create(&m->executor, m->graph, m->checkpoint, &x, e);
     }
     if (!strcmp(name, "xla")) {

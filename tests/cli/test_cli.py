@@ -259,7 +259,8 @@ class CommandTest(unittest.TestCase):
         compiler = next(line for line in VERSION.splitlines() if line.startswith("compiler: "))[len("compiler: "):]
         for command in (["generate", LLAMA, "--json", "--ids", "1,2", "-n", "2"], bench):
             for options, level, threads in ((["--pin", "--threads", "2"], self.level(), 2), (["--level", "c", "--threads", "3"], "c", 3),
-                                            (["--level", "best", "--threads", "1"], self.level(), 1)):
+                                            (["--level", "best", "--threads", "1"], self.level(), 1),
+                                            (["--shadow", "--level", "random", "--threads", "2"], "random", 2)):
                 d = json.loads(self.check(run(*command, *options), 0))
                 self.assertEqual((d["version"], d["compiler"], d["backend"], d["level"], d["threads"]), (VERSION.split()[1], compiler, "native", level, threads))
             d = json.loads(self.check(run(*command, "--backend", "reference"), 0))
