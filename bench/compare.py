@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""lockstep beside llama.cpp and OpenVINO GenAI: same files, same threads, runs that take turns.
+"""lockstep beside llama.cpp, OpenVINO GenAI and ONNX Runtime GenAI: same files, same threads, runs that take turns.
 
-usage: compare.py [--lockstep PROGRAM] [--peers llama.cpp,openvino] [--threads N] [--rounds N] [--contract exact16,exact24]
-                  [--deep POSITIONS] [--greedy] [--out FOLDER] MODEL ...
+usage: compare.py [--lockstep PROGRAM] [--peers llama.cpp,openvino,ort] [--threads N] [--rounds N] [--contract exact16,exact24]
+                  [--deep POSITIONS] [--greedy] [--sweep context,batch,threads] [--contexts 512,2048,...] [--out FOLDER] MODEL ...
 needs: a C compiler; for llama.cpp the Python in $LLAMA_PYTHON with llama-cpp-python 0.3.36 (in $LLAMA_PYTHONPATH), for openvino the one
-in $OPENVINO_PYTHON with openvino-genai 2026.4. An engine that is not there, or refuses a file, is named in the report. bench/compare.sh builds the first one.
+in $OPENVINO_PYTHON with openvino-genai 2026.4, for ort the one in $ORT_PYTHON (bench/peers/ort_steps.py says with what). An engine that is
+not there, or refuses a file, is named in the report. bench/compare.sh builds the first one.
 
 All engines stay loaded and answer `lockstep bench --steps` lines (bench/peers). Every round asks each for one decode, one batch of
 eight sequences and one prompt of 512 tokens, in an order that turns around every other round, and reads the machine's memory
@@ -21,8 +22,12 @@ import subprocess
 import sys
 import time
 
+from compare_page import page
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 DECODE, BATCH, PROMPT, BATCH_STEPS, GREEDY = 24, 8, 512, 8, 32
+PEERS = {"llama.cpp": ("LLAMA_PYTHON", "llama_cpp_steps.py"), "openvino": ("OPENVINO_PYTHON", "openvino_steps.py"), "ort": ("ORT_PYTHON", "ort_steps.py")}
+CONTEXTS, BATCHES = "512,2048,8192,16384,32768", (1, 2, 4, 8, 16)
 
 
 class Engine:
@@ -69,14 +74,27 @@ class Engine:
         self.process.wait()
 
 
-def commands(a, model, context):
-    common = [model, "--threads", str(a.threads), "--batch", str(BATCH), "--ctx-size", str(context)]
+def commands(a, model, context, batch=BATCH, threads=0):
+    common = [model, "--threads", str(threads or a.threads), "--batch", str(batch), "--ctx-size", str(context)]
     for contract in a.contract.split(","):
         yield "lockstep " + contract, [a.lockstep, "bench", "--steps", "--contract", contract, *common]
     for peer in a.peers.split(",") if a.peers else []:
-        python = os.environ.get({"llama.cpp": "LLAMA_PYTHON", "openvino": "OPENVINO_PYTHON"}[peer])
-        script = os.path.join(HERE, "peers", {"llama.cpp": "llama_cpp_steps.py", "openvino": "openvino_steps.py"}[peer])
-        yield peer, [python, script, *common] if python else None
+        variable, script = PEERS[peer]
+        python = os.environ.get(variable)
+        yield peer, [python, os.path.join(HERE, "peers", script), *common] if python else None
+
+
+def start(a, model, context, missing, **more):
+    """The engines that are there; why others are not goes into |missing|."""
+    engines = []
+    for name, command in commands(a, model, context, **more):
+        try:
+            if not command:
+                raise RuntimeError("its Python is not named")
+            engines.append(Engine(name, command))
+        except (RuntimeError, OSError) as error:
+            missing[name] = str(error)
+    return engines
 
 
 def machine(a):
@@ -106,21 +124,82 @@ def deep_decode(engines, deep, rounds):
         e.ask("close")
 
 
-def greedy(a, model):
-    """How many of the first tokens of every contract equal those of the f32 reference."""
+def greedy(a, model, engines):
+    """How many of the first tokens of every engine equal those of the f32 reference."""
     found = {}
     ids = ",".join(str(i * 37 + 11) for i in range(16))
     for contract, backend in [("float", "reference"), *((c, "native") for c in a.contract.split(","))]:
         text = subprocess.run([a.lockstep, "generate", model, "--ids", ids, "-n", str(GREEDY), "--temp", "0", "--json", "--contract", contract,
                                "--backend", backend], capture_output=True, text=True, check=True).stdout
-        found[contract] = json.loads(text)["output_ids"]
-    equal = {}
-    for contract, tokens in found.items():
-        n = 0
-        while n < min(len(tokens), len(found["float"])) and tokens[n] == found["float"][n]:
-            n += 1
-        equal[contract] = n
-    return equal
+        found["lockstep " + contract] = json.loads(text)["output_ids"]
+    want = found.pop("lockstep float")
+    for e in engines:
+        if e.name in PEERS:
+            found[e.name] = e.ask(f"greedy {GREEDY} {ids}")["tokens"]
+    return {name: next((i for i, (x, y) in enumerate(zip(tokens, want)) if x != y), min(len(tokens), len(want))) for name, tokens in found.items()}
+
+
+# ---- Sweeps -------------------------------------------------------------------------------------------------------------
+
+def measure_point(engines, rounds, sequences, n, steps, found, point):
+    """Prompts of |n| tokens in |sequences| sequences, then steps of decoding, where engines take turns. One that ends is left out from then on."""
+    for e in engines:
+        e.rates = {}
+    for r in range(rounds):
+        for e in (engines[::-1] if r % 2 else engines[:]):
+            try:
+                e.measure("prefill", f"open {sequences} {n}")
+                e.measure("decode", f"decode {steps}")
+                e.ask("close")
+            except (RuntimeError, OSError) as error:
+                print(f"  {error}", flush=True)
+                engines.remove(e)
+    for e in engines:
+        found.setdefault(e.name, {})[str(point)] = {key: statistics.median(v) for key, v in e.rates.items()}
+
+
+def sweep_engines(points, what, run):
+    """run(point, found) for every point."""
+    found = {}
+    for point in points:
+        print(f"  {what} {point} ...", flush=True)
+        run(point, found)
+    return {"what": what, "points": list(points), "engines": found}
+
+
+def close(engines):
+    for e in engines:
+        e.close()
+
+
+def sweep_context(a, model, most):
+    def run(n, found):
+        engines = start(a, model, n + 64, {}, batch=1)
+        measure_point(engines, min(a.rounds, 2), 1, n, 8, found, n)
+        close(engines)
+    return sweep_engines([n for n in map(int, a.contexts.split(",")) if n + 64 <= most], "positions in the cache", run)
+
+
+def sweep_batch(a, model, most):
+    engines = start(a, model, 256, {}, batch=BATCHES[-1])
+    result = sweep_engines(BATCHES, "sequences", lambda n, found: measure_point(engines, a.rounds, n, 32, 8, found, n))
+    close(engines)
+    return result
+
+
+def sweep_threads(a, model, most):
+    def run(n, found):
+        engines = start(a, model, PROMPT + 64, {}, batch=1, threads=n)
+        measure_point(engines, a.rounds, 1, PROMPT, DECODE, found, n)
+        close(engines)
+    counts = sorted({1, *(2 ** i for i in range(10) if 2 ** i < a.threads), a.threads})
+    return sweep_engines(counts, "threads", run)
+
+
+SWEEPS = {"context": sweep_context, "batch": sweep_batch, "threads": sweep_threads}
+
+
+# ---- A model ------------------------------------------------------------------------------------------------------------
 
 
 def summary(e, bytes_read, macs, limits):
@@ -148,21 +227,14 @@ def parameters(a, model):
     use the table of embeddings."""
     text = subprocess.run([a.lockstep, "inspect", model, "--json"], capture_output=True, text=True, check=True).stdout
     d = json.loads(text)
-    return d["parameters"] - d["vocabulary"] * d["hidden"], d["weight_bytes"]
+    return d["parameters"] - d["vocabulary"] * d["hidden"], d["weight_bytes"], d["max_context"]
 
 
 def compare(a, model):
     print(f"{model} ...", flush=True)
     context = max(PROMPT + 8, 8 + DECODE + 8) + 64
-    engines, missing = [], {}
-    for name, command in commands(a, model, context):
-        try:
-            if not command:
-                raise RuntimeError("its Python is not named")
-            engines.append(Engine(name, command))
-        except (RuntimeError, OSError) as error:
-            missing[name] = str(error)
-    readings = []
+    missing, readings = {}, []
+    engines = start(a, model, context, missing)
     for r in range(a.rounds + 1):
         readings.append(machine(a))
         one_round(engines, r % 2)
@@ -170,13 +242,14 @@ def compare(a, model):
             for e in engines:
                 e.rates = {}
     limits = {k: max(r[k] for r in readings) if readings[0][k] is not None else None for k in readings[0]}
-    macs, bytes_read = parameters(a, model)
-    result = {"model": os.path.basename(model), "file_bytes": size_of(model), "threads": a.threads, "rounds": a.rounds, "machine": limits,
+    macs, bytes_read, most = parameters(a, model)
+    result = {"model": os.path.basename(model), "batch": BATCH, "prompt": PROMPT, "file_bytes": size_of(model), "threads": a.threads, "rounds": a.rounds, "machine": limits,
               "readings": readings, "missing": missing, "engines": [summary(e, bytes_read, macs, limits) for e in engines]}
-    for e in engines:
-        e.close()
     if a.greedy:
-        result["tokens_equal_to_f32"] = greedy(a, model)
+        result["tokens_equal_to_f32"] = greedy(a, model, engines)
+    close(engines)
+    if a.sweep:
+        result["sweeps"] = {name: SWEEPS[name](a, model, most) for name in a.sweep.split(",")}
     if a.deep:
         result["deep"] = compare_deep(a, model)
     print_result(result)
@@ -206,39 +279,11 @@ def print_result(r):
         print(f"  decode at {r['deep']['positions']}: {name} {v['median']:.1f} (best {v['best']:.1f})")
     if "tokens_equal_to_f32" in r:
         print(f"  greedy tokens equal to f32: {r['tokens_equal_to_f32']}")
+    for sweep in r.get("sweeps", {}).values():
+        for name, v in sweep["engines"].items():
+            print(f"  {name} by {sweep['what']}: " + ", ".join(f"{p}: {x.get('decode', 0):.1f} ({x.get('prefill', 0):.0f})" for p, x in v.items()))
     for name, why in r["missing"].items():
         print(f"  {name}: not measured, {why}")
-
-
-# ---- The page -----------------------------------------------------------------------------------------------------------
-
-def bars(result, key, title):
-    rows = [(e["engine"], e[key]["median"], e[key]["best"]) for e in result["engines"] if key in e]
-    top = max((best for _, _, best in rows), default=1)
-    out = [f'<svg width="560" height="{24 * len(rows) + 24}" role="img"><text x="0" y="14" font-weight="bold">{title}, tokens/s</text>']
-    for i, (name, median, best) in enumerate(rows):
-        y = 24 + 24 * i
-        color = "#2b6cb0" if name.startswith("lockstep") else "#a0aec0"
-        out.append(f'<text x="0" y="{y + 14}">{html.escape(name)}</text><rect x="150" y="{y}" width="{320 * best / top:.0f}" height="18" fill="{color}" opacity=".35"/>'
-                   f'<rect x="150" y="{y}" width="{320 * median / top:.0f}" height="18" fill="{color}"/>'
-                   f'<text x="{156 + 320 * best / top:.0f}" y="{y + 14}">{median:.1f}</text>')
-    return "".join(out) + "</svg>"
-
-
-def page(results):
-    out = ['<!doctype html><meta charset="utf-8"><title>lockstep beside other engines</title><style>body{font:14px sans-serif;margin:2em;max-width:70em}'
-           'td,th{padding:.2em .8em;text-align:right}td:first-child,th:first-child{text-align:left}</style><h1>lockstep beside other engines</h1>'
-           '<p>Medians of rounds that took turns; the pale end of a bar is the best round.</p>']
-    for r in results:
-        out.append(f"<h2>{html.escape(r['model'])}, {r['threads']} threads</h2><p>File {r['file_bytes'] * 1e-9:.2f} GB; memory read "
-                   f"{r['machine']['read_gb_per_second']:.1f} GB/s.</p>")
-        out += [bars(r, key, title) for key, title in (("decode", "Decode"), ("batch", f"Decode, {BATCH} sequences"), ("prefill", f"Prompt of {PROMPT}"))]
-        out.append("<table><tr><th>engine<th>first token, s<th>peak memory, MB<th>share of memory read<th>share of products</tr>")
-        for e in r["engines"]:
-            out.append(f"<tr><td>{html.escape(e['engine'])} {html.escape(e['version'])}<td>{e['first_token_seconds']:.2f}<td>{e['peak_bytes'] * 1e-6:.0f}"
-                       f"<td>{e.get('decode', {}).get('share_of_read', 0):.0%}<td>{e.get('prefill', {}).get('share_of_products', 0):.0%}</tr>")
-        out.append("</table>")
-    return "".join(out)
 
 
 def main():
@@ -251,8 +296,14 @@ def main():
     p.add_argument("--contract", default="exact16")
     p.add_argument("--deep", type=int, default=0)
     p.add_argument("--greedy", action="store_true")
+    p.add_argument("--sweep", default="")
+    p.add_argument("--contexts", default=CONTEXTS)
     p.add_argument("--out", default=".cache/compare")
     a = p.parse_args()
+    for given, known in ((a.peers, PEERS), (a.sweep, SWEEPS)):
+        for name in filter(None, given.split(",")):
+            if name not in known:
+                sys.exit(f"compare.py: \"{name}\" is unknown; allowed are {', '.join(known)}")
     if not shutil.which("cc"):
         sys.exit("compare.py: a C compiler (cc) is needed to measure the machine")
     os.makedirs(a.out, exist_ok=True)

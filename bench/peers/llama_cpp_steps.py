@@ -6,6 +6,7 @@ Flash attention on, keys and values in f16, one unified cache, prompts in batche
 import time
 
 import llama_cpp as l
+import numpy as np
 
 from steps import serve
 
@@ -60,11 +61,14 @@ class Engine:
             self.position += 1
         return {"decoded": steps * self.sequences, "seconds": time.perf_counter() - start}
 
-    def logits(self, tokens):
-        """Logits of every position, as one list of rows."""
+    def greedy(self, tokens, n):
         l.llama_memory_clear(self.memory, True)
-        self.forward([(t, i, 0, True) for i, t in enumerate(tokens)])
-        return [l.llama_get_logits_ith(self.context, i)[:self.vocab] for i in range(len(tokens))]
+        rows, out = [(t, i, 0, i == len(tokens) - 1) for i, t in enumerate(tokens)], []
+        while len(out) < n:
+            self.forward(rows)
+            out.append(int(np.ctypeslib.as_array(l.llama_get_logits_ith(self.context, len(rows) - 1), (self.vocab,)).argmax()))
+            rows = [(out[-1], len(tokens) + len(out) - 1, 0, True)]
+        return out
 
 
 if __name__ == "__main__":

@@ -43,5 +43,11 @@ class Engine:
         return {"decoded": steps * self.sequences, "seconds": time.perf_counter() - start - m.get_ttft().mean / 1e3}
 
 
+    def greedy(self, tokens, n):
+        ids = np.array([tokens], np.int64)
+        config = og.GenerationConfig(max_new_tokens=n, min_new_tokens=n, ignore_eos=True, do_sample=False)
+        return [int(t) for t in self.pipe.generate(og.TokenizedInputs(ov.Tensor(ids), ov.Tensor(np.ones_like(ids))), config).tokens[0]]
+
+
 if __name__ == "__main__":
     serve(Engine, og.__version__)

@@ -5,7 +5,7 @@ import sys
 
 
 def serve(engine, version):
-    """engine: a class made from the options, with open(sequences, tokens) and decode(steps)."""
+    """engine: a class made from the options, with open(sequences, tokens), decode(steps) and greedy(tokens, n)."""
     p = argparse.ArgumentParser()
     p.add_argument("model")
     p.add_argument("--threads", type=int, default=2)
@@ -21,6 +21,8 @@ def serve(engine, version):
             r = e.open(int(word[1]), int(word[2]))
         elif word[0] == "decode":
             r = e.decode(int(word[1]))
+        elif word[0] == "greedy":
+            r = {"tokens": e.greedy([int(t) for t in word[2].split(",")], int(word[1]))}
         else:
             r = {"read": 0, "seconds": 0}
         print(json.dumps(r), flush=True)

@@ -1,10 +1,11 @@
 /* lockstep bench: prefill and decode speed of one model. Decoding ignores end-of-sequence tokens, prompts are fixed. */
 #include <string.h>
 
+#include "cli/bench_compare.h"
 #include "cli/bench_steps.h"
 #include "cli/bench_vision.h"
 
-enum { OPT_BATCH = OPT_COMMAND, OPT_JSON, OPT_STEPS, OPT_VISION, MAX_REPEATS = 1000 };
+enum { OPT_BATCH = OPT_COMMAND, OPT_JSON, OPT_STEPS, OPT_VISION, OPT_COMPARE, OPT_SWEEP, MAX_REPEATS = 1000 };
 
 static const char help[] =
     "Usage: lockstep bench MODEL [OPTIONS]\n\n"
@@ -18,6 +19,9 @@ static const char help[] =
     "  --steps             measures what lines of standard input ask for, answers in JSON lines: \"prefill N\",\n"
     "                      \"open SEQUENCES N\", then \"decode STEPS\", \"close\"\n"
     "  --vision            in place of tokens: one image through the tower and the projector of a model that sees\n"
+    "  --compare LIST      beside llama.cpp, openvino, ort (ONNX Runtime GenAI) where their Pythons are named in LLAMA_PYTHON,\n"
+    "                      OPENVINO_PYTHON, ORT_PYTHON: rounds (-r) that take turns, tokens equal to f32's; to .cache/compare\n"
+    "  --sweep LIST        with --compare: by context, batch, threads too\n"
     "  --help              this text\n"
     "\nLess work (docs/caching.md; changes no result):\n" CLI_GUESS_HELP "\n"
     "Example: lockstep bench ./model.gguf -p 512 -n 128 -r 5\n";
@@ -27,6 +31,7 @@ typedef struct bench {
     const char *model_name;
     int prompt, tokens, repeats, batch;
     bool json, steps, vision;
+    const char *compare, *sweep;
     ls_statistics saved;
 } bench;
 
@@ -120,6 +125,7 @@ static int parse(bench *b, int argc, char **argv) {
     static const struct option options[] = {CLI_MODEL_OPTIONS, CLI_GUESS_OPTIONS,
                                             {"batch", required_argument, NULL, OPT_BATCH}, {"json", no_argument, NULL, OPT_JSON},
                                             {"steps", no_argument, NULL, OPT_STEPS}, {"vision", no_argument, NULL, OPT_VISION},
+                                            {"compare", required_argument, NULL, OPT_COMPARE}, {"sweep", required_argument, NULL, OPT_SWEEP},
                                             {"help", no_argument, NULL, 'h'}, {0}};
     for (int opt; (opt = getopt_long(argc, argv, "p:n:r:h", options, NULL)) != -1;) {
         int taken = cli_options_take(&b->common, opt, optarg);
@@ -130,6 +136,8 @@ static int parse(bench *b, int argc, char **argv) {
         else if (opt == OPT_JSON) b->json = true;
         else if (opt == OPT_STEPS) b->steps = true;
         else if (opt == OPT_VISION) b->vision = true;
+        else if (opt == OPT_COMPARE) b->compare = optarg;
+        else if (opt == OPT_SWEEP) b->sweep = optarg;
         else if (opt == 'p') ok = cli_int("bench", "-p", optarg, 1, LS_MAX_CONTEXT - 1, &b->prompt);
         else if (opt == 'n') ok = cli_int("bench", "-n", optarg, 1, LS_MAX_CONTEXT - 2, &b->tokens);
         else if (opt == 'r') ok = cli_int("bench", "-r", optarg, 1, MAX_REPEATS, &b->repeats);
@@ -141,6 +149,7 @@ static int parse(bench *b, int argc, char **argv) {
     if (argc - optind != 1) return cli_usage("bench", "give one model") + 1;
     if (b->steps && (b->common.session.lookup || b->common.draft))
         return cli_usage("bench", "--steps measures plain passes; leave out --lookup and --draft") + 1;
+    if (b->sweep && !b->compare) return cli_usage("bench", "--sweep is for --compare") + 1;
     b->model_name = argv[optind];
     return cli_options_finish(&b->common) ? 0 : CLI_USAGE + 1;
 }
@@ -150,6 +159,7 @@ int cli_bench(int argc, char **argv) {
     cli_options_init(&b.common, "bench");
     int done = parse(&b, argc, argv);
     if (done) return done - 1;
+    if (b.compare) return cli_bench_compare(&b.common, b.model_name, b.compare, b.sweep, b.repeats);
     ls_model_options *o = &b.common.model;
     if (!o->context && !b.vision) o->context = b.prompt + 1 > b.tokens + 2 ? b.prompt + 1 : b.tokens + 2;
     o->slots = b.batch;

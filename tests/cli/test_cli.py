@@ -285,6 +285,13 @@ class CommandTest(unittest.TestCase):
         self.assertGreater(d["decode_tokens_per_second_best"], 0)
         self.check(run("bench", LLAMA, "--backend", "reference", "-p", "4", "-n", "2", "-r", "1"), 0, "tokens/s")
 
+    def test_bench_compare(self):
+        self.check(run("bench", LLAMA, "--compare", "llama.cpp,engine"), 1, '"engine" is unknown; allowed are llama.cpp, openvino, ort')
+        self.check(run("bench", LLAMA, "--compare", "ort", "--sweep", "moon"), 1, '"moon" is unknown; allowed are context, batch, threads')
+        self.check(run("bench", LLAMA, "--sweep", "batch"), 2, "--sweep is for --compare")
+        with tempfile.TemporaryDirectory() as folder:
+            self.check(run("bench", LLAMA, "--compare", "ort", env={**os.environ, "LOCKSTEP_BENCH": folder}), 1, "LOCKSTEP_BENCH")
+
     def test_bench_vision(self):
         tower = os.path.join(os.path.dirname(os.path.dirname(LLAMA)), "vision", "tower")
         d = json.loads(self.check(run("bench", tower, "--vision", "--json", "-r", "2", "--threads", "1"), 0))
