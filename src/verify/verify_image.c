@@ -23,6 +23,12 @@ static const ls_side_spec *file_of(const ls_verify_options *o) {
     return o->left.kind == LS_SIDE_FILE ? &o->left : o->right.kind == LS_SIDE_FILE ? &o->right : NULL;
 }
 
+/* What comes before the comparisons, which take over from there; on a large tower it takes minutes. */
+static void tell(const stages *x, const char *what) {
+    const ls_verify_stage s = {.name = "preparing", .detail = what, .begins = true};
+    if (x->o->stage) x->o->stage(x->o->stage_user, &s);
+}
+
 /* ---- Pixels ----------------------------------------------------------------------------------------------------------------- */
 
 static size_t pixels_each(const ls_model *m) {
@@ -103,7 +109,9 @@ static ls_code run_text(stages *x, ls_error *e) {
 
 static ls_code run_all(stages *x, const ls_prepare_options *p, ls_error *e) {
     ls_verify_image_report *r = x->r;
+    tell(x, "pixel values");
     LS_TRY(take_pixels(x, p, e));
+    tell(x, "image rows");
     LS_TRY(take_prompt(x, p, e));
     LS_TRY(run_vision(x, e));
     if (ls_verify_image_equal(r)) LS_TRY(run_text(x, e));

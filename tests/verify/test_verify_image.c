@@ -11,6 +11,13 @@ static const ls_picture pictures[2] = {{.path = MODEL "/two_0.png"}, {.path = MO
 static const char one[] = "[{\"role\": \"user\", \"content\": [{\"type\": \"image\"}, {\"type\": \"text\", \"text\": \"What is it?\"}]}]";
 static const char two[] = "[{\"role\": \"user\", \"content\": [{\"type\": \"image\"}, {\"type\": \"image\"}, {\"type\": \"text\", \"text\": \"What is it?\"}]}]";
 
+/* The names of the stages before the comparisons. */
+static void note(void *user, const ls_verify_stage *s) {
+    ls_str *told = user;
+    ls_error e = {0};
+    if (!strcmp(s->name, "preparing")) assert_ok(ls_str_printf(told, &e, "%s;", s->detail));
+}
+
 static ls_model *open_model(const char *contract) {
     ls_error e = {0};
     ls_model *m;
@@ -84,6 +91,23 @@ static void faults_are_named(void **state) {
     ls_model_destroy(m);
 }
 
+static void preparing_is_told(void **state) {
+    (void)state;
+    ls_error e = {0};
+    ls_str told = {0};
+    ls_verify_image_report r;
+    ls_model *m = open_model("exact16");
+    ls_prepare_options p = {.struct_size = sizeof p, .text = one, .len = strlen(one), .chat = true, .pictures = pictures, .n_pictures = 1};
+    ls_verify_options o = {.threads = 1, .stage = note, .stage_user = &told};
+    assert_ok(ls_side_parse(&o.left, "native", &e));
+    assert_ok(ls_side_parse(&o.right, "native", &e));
+    assert_ok(ls_verify_image_run(&r, m, &o, &p, &e));
+    assert_string_equal(told.data, "pixel values;image rows;");
+    ls_verify_image_report_deinit(&r);
+    ls_str_deinit(&told);
+    ls_model_destroy(m);
+}
+
 static void refusals(void **state) {
     (void)state;
     ls_error e = {0};
@@ -99,6 +123,7 @@ static void refusals(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(equal), cmocka_unit_test(faults_are_named), cmocka_unit_test(refusals)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(equal), cmocka_unit_test(faults_are_named), cmocka_unit_test(preparing_is_told),
+                                       cmocka_unit_test(refusals)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
