@@ -6,6 +6,7 @@ what it runs fastest. That is done once, in .cache/ort, and takes transformers, 
 """
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -32,6 +33,7 @@ def convert(model):
     AutoTokenizer.from_pretrained(folder, gguf_file=name).save_pretrained(values)
     subprocess.run([sys.executable, "-m", "onnxruntime_genai.models.builder", "-m", "local", "-i", values, "-o", out, "-p", "int4", "-e", "cpu",
                     "-c", out + "-cache", "--extra_options", "int4_block_size=32", "int4_accuracy_level=4"], check=True, stdout=subprocess.DEVNULL)
+    shutil.rmtree(values)
     return out
 
 

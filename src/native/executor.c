@@ -52,7 +52,7 @@ static void count_tasks(ls_native *x) {
         ls_step_run *run = &x->run[s];
         int rows = ls_native_rows(x, st->selected);
         if (st->kind == LS_STEP_ROWS) run->tasks = rows ? ls_native_rows_tasks(x, s) : 0;
-        else if (st->kind == LS_STEP_LINEAR) run->tasks = rows ? run->linear_tasks : 0;
+        else if (st->kind == LS_STEP_LINEAR) run->tasks = rows ? ls_native_cut(x, s)->tasks : 0;
         atomic_store_explicit(&x->claimed[s], 0, memory_order_relaxed);
     }
     ls_native_attention_prepare(x);
@@ -247,23 +247,61 @@ static ls_code make_buffers(ls_native *x, ls_error *e) {
     return take(x, &x->slots, (size_t)x->o.max_seqs, sizeof *x->slots, e);
 }
 
-/* Cuts a step of products into about eight tasks a thread, of an even number of tiles: kernels work on two at a time. */
-static void cut_linear(ls_native *x, int step) {
+/* Cuts a step of products into about |per_thread| tasks a thread, of an even number of tiles: kernels work on two at a time. */
+static ls_linear_cut cut_linear(const ls_native *x, int step, int per_thread) {
     const ls_step *st = &x->plan.step[step];
-    ls_step_run *run = &x->run[step];
+    ls_linear_cut cut = {0};
     int64_t tiles = 0;
     for (int k = st->begin; k < st->begin + st->count; k += ls_native_linear_unit(x, st, k)) tiles += x->weights.node[x->plan.item[k].node].matrix->tiles;
-    int64_t each = (tiles / (8 * x->threads) + 1) / 2 * 2;
-    run->tiles = (int)(x->threads == 1 ? tiles : each < 2 ? 2 : each);
+    int64_t each = (tiles / (per_thread * x->threads) + 1) / 2 * 2;
+    cut.tiles = (int)(x->threads == 1 ? tiles : each < 2 ? 2 : each);
     for (int k = st->begin; k < st->begin + st->count; k += ls_native_linear_unit(x, st, k))
-        run->linear_tasks += (int)((x->weights.node[x->plan.item[k].node].matrix->tiles + run->tiles - 1) / run->tiles);
+        cut.tasks += (int)((x->weights.node[x->plan.item[k].node].matrix->tiles + cut.tiles - 1) / cut.tiles);
+    return cut;
+}
+
+/* Bytes of weights until the last thread is done when each takes the next task as it ends one. Beginning a task costs as much as reading START bytes: the
+ * run of reads is broken. */
+static int64_t end_of(const ls_native *x, int step, const ls_linear_cut *cut) {
+    enum { START = 32 << 10 };
+    const ls_step *st = &x->plan.step[step];
+    int64_t busy[LS_POOL_MAX_THREADS] = {0}, last = 0;
+    for (int k = st->begin, unit; k < st->begin + st->count; k += unit) {
+        const ls_packed *w = x->weights.node[x->plan.item[k].node].matrix;
+        unit = ls_native_linear_unit(x, st, k);
+        for (int64_t tile = 0; tile < w->tiles; tile += cut->tiles) {
+            int64_t tiles = w->tiles - tile < cut->tiles ? w->tiles - tile : cut->tiles, *first = busy;
+            for (int t = 1; t < x->threads; t++)
+                if (busy[t] < *first) first = &busy[t];
+            *first += tiles * (int64_t)w->tile_bytes * (unit == 3 ? 2 : 1) + START;
+            if (*first > last) last = *first;
+        }
+    }
+    return last;
+}
+
+/* A pass of few rows waits for weights, so its tasks are the longest that end together; those of more rows are cut finely, by time that is not known. */
+static void cut_step(ls_native *x, int step) {
+    enum { LEAST = 2, MOST = 8, MANY_THREADS = 64 };
+    ls_linear_cut *cut = x->run[step].cut;
+    cut[1] = cut_linear(x, step, MOST);
+    cut[0] = cut_linear(x, step, LEAST);
+    if (x->threads > MANY_THREADS) return;
+    int64_t best = end_of(x, step, &cut[0]);
+    for (int per_thread = LEAST + 1; per_thread <= MOST; per_thread++) {
+        ls_linear_cut other = cut_linear(x, step, per_thread);
+        int64_t end = end_of(x, step, &other);
+        if (end >= best) continue;
+        best = end;
+        cut[0] = other;
+    }
 }
 
 static ls_code make_steps(ls_native *x, ls_error *e) {
     LS_TRY(take(x, &x->run, (size_t)x->plan.n_steps, sizeof *x->run, e));
     LS_TRY(take(x, &x->claimed, (size_t)x->plan.n_steps, sizeof *x->claimed, e));
     for (int s = 0; s < x->plan.n_steps; s++)
-        if (x->plan.step[s].kind == LS_STEP_LINEAR) cut_linear(x, s);
+        if (x->plan.step[s].kind == LS_STEP_LINEAR) cut_step(x, s);
     return LS_OK;
 }
 

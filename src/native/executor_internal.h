@@ -16,6 +16,7 @@
 enum {
     LS_MOE_ROWS = 256,    /* rows whose experts run together */
     LS_MOE_PHASES = 6,
+    LS_FEW_ROWS = 16,     /* a pass that reads weights faster than it multiplies them */
     LS_APPEND_ROWS = 32,  /* rows of one task that stores keys and values */
     LS_MAX_HEAD = 512
 };
@@ -55,11 +56,15 @@ void ls_native_weights_deinit(ls_native_weights *w); /* fine on a zeroed struct 
 
 /* ---- The executor ----------------------------------------------------------------------------------------------- */
 
+/* How a step of products is cut: weight tiles of one task, and tasks. */
+typedef struct ls_linear_cut {
+    int tiles, tasks;
+} ls_linear_cut;
+
 /* How a step is cut into tasks. */
 typedef struct ls_step_run {
     int tasks;        /* of the current pass */
-    int tiles;        /* LINEAR: weight tiles of one task */
-    int linear_tasks; /* LINEAR: tasks of a pass that has rows */
+    ls_linear_cut cut[2]; /* LINEAR: of passes of up to LS_FEW_ROWS rows, and of more */
     int class;        /* attention: index into ls_native.class */
     bool split;       /* attention, current pass: a task is one range of a tile, and COMBINE joins them */
     bool appends;     /* attention, current pass: a key head has one task, which stores its keys and values first */
@@ -131,6 +136,10 @@ struct ls_native {
 };
 
 static inline int ls_native_rows(const ls_native *x, bool selected) { return selected ? x->batch->n_out : x->batch->n_rows; }
+
+static inline const ls_linear_cut *ls_native_cut(const ls_native *x, int step) {
+    return &x->run[step].cut[ls_native_rows(x, x->plan.step[step].selected) > LS_FEW_ROWS];
+}
 
 /* The level of the next call: under "random" any, by a hash of a running number, since levels must not be seen in the results. */
 static inline int ls_native_draw(const ls_native *x) {

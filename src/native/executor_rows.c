@@ -124,7 +124,7 @@ static void gated_product(ls_native *x, const ls_item *it, int64_t begin, int64_
 
 void ls_native_linear_task(ls_native *x, int step, int task, int thread) {
     const ls_step *s = &x->plan.step[step];
-    int tiles = x->run[step].tiles, rows = ls_native_rows(x, s->selected);
+    int tiles = ls_native_cut(x, step)->tiles, rows = ls_native_rows(x, s->selected);
     for (int k = s->begin, unit; k < s->begin + s->count; k += unit) {
         const ls_item *it = &x->plan.item[k];
         int64_t all = x->weights.node[it->node].matrix->tiles;
