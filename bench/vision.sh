@@ -7,7 +7,7 @@ place=.cache/bench-torch model=.cache/bench-gemma3-4b
 if [ ! -e "$place/ready" ]; then
     echo "Fetching torch ..."
     rm -rf "$place"
-    python3 -m pip install --quiet --target "$place" torch numpy
+    python3 -m pip install --quiet --target "$place" torch==2.13.0 numpy==2.4.6
     touch "$place/ready"
 fi
 if [ ! -e "$model/config.json" ]; then
