@@ -12,15 +12,19 @@ static ls_code errno_code(int err) {
     return err == ENOENT || err == ENOTDIR ? LS_NOT_FOUND : err == EACCES || err == EPERM ? LS_PERMISSION_DENIED : LS_UNKNOWN;
 }
 
+static const char *kind_of(mode_t mode) {
+    return S_ISDIR(mode) ? "a folder" : S_ISFIFO(mode) ? "a named pipe" : S_ISSOCK(mode) ? "a socket" : "a device";
+}
+
 /* Opening a pipe would wait for its writer; O_NONBLOCK does not, and means nothing for regular files. */
 static ls_code open_regular(const char *path, int *fd, size_t *size, ls_error *e) {
     *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (*fd < 0) LS_FAIL(e, errno_code(errno), "cannot open \"%s\": %s", path, strerror(errno));
     struct stat st;
-    if (fstat(*fd, &st) || !S_ISREG(st.st_mode)) {
-        close(*fd);
-        LS_FAIL(e, LS_INVALID_ARGUMENT, "\"%s\" is not a regular file", path);
-    }
+    int err = fstat(*fd, &st) ? errno : 0;
+    if (err || !S_ISREG(st.st_mode)) close(*fd);
+    if (err) LS_FAIL(e, errno_code(err), "cannot read what \"%s\" is: %s", path, strerror(err));
+    if (!S_ISREG(st.st_mode)) LS_FAIL(e, LS_INVALID_ARGUMENT, "\"%s\" is not a regular file but %s", path, kind_of(st.st_mode));
     *size = (size_t)st.st_size;
     return LS_OK;
 }

@@ -67,6 +67,10 @@ static int64_t place(ls_layout layout, int64_t rows, int64_t cols, int64_t chann
     return r * cols + k % area * channels + k / area;
 }
 
+static ls_code layout_error(const ls_tensor *t, int64_t rows, int64_t cols, ls_layout layout, ls_error *e) {
+    return layout == LS_LAYOUT_TRANSPOSED ? shape_error(t, cols, rows, e) : shape_error(t, rows, cols, e);
+}
+
 static bool shape_fits(const ls_tensor *t, int64_t rows, int64_t cols, ls_layout layout, int64_t channels) {
     int64_t count = 1;
     for (int i = 0; i < t->rank; i++) count *= t->shape[i];
@@ -93,7 +97,7 @@ static ls_code find_layout(ls_graph *g, const ls_param **out, ls_checkpoint *c, 
                            const char *name, ls_error *e) {
     const ls_tensor *t = ls_checkpoint_find(c, name);
     if (!t) LS_FAIL(e, LS_NOT_FOUND, "tensor \"%s\" [%lld, %lld] is missing from the checkpoint", name, (long long)rows, (long long)cols);
-    if (!shape_fits(t, rows, cols, layout, channels)) return shape_error(t, rows, cols, e);
+    if (!shape_fits(t, rows, cols, layout, channels)) return layout_error(t, rows, cols, layout, e);
     if (!t->data || (t->format != LS_F32 && t->format != LS_F16 && t->format != LS_BF16))
         LS_FAIL(e, LS_UNIMPLEMENTED, "tensor \"%s\" is %s; where it is laid out anew it must be F32, F16 or BF16", t->name, t->dtype);
     ls_param *p;

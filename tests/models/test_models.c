@@ -356,7 +356,7 @@ static void towers_are_built_or_refused_by_name(void **state) {
         {"{\"vision_config\": {\"patch_size\": 6}}", LS_INVALID_ARGUMENT, "patch_embedding.weight\" has shape [144, 3, 4, 4]; the configuration needs [144, 108]"},
         {"{\"mm_tokens_per_image\": 8}", LS_INVALID_ARGUMENT, "\"mm_tokens_per_image\" is 8"},
         {"{\"mm_tokens_per_image\": 16}", LS_INVALID_ARGUMENT, "the 18 patches"},
-        {"{\"text_config\": {\"hidden_size\": 48}}", LS_INVALID_ARGUMENT, "mm_input_projection_weight\" has shape [144, 32]; the configuration needs [48, 144]"},
+        {"{\"text_config\": {\"hidden_size\": 48}}", LS_INVALID_ARGUMENT, "mm_input_projection_weight\" has shape [144, 32]; the configuration needs [144, 48]"},
         {"{\"vision_config\": {\"num_hidden_layers\": 3}}", LS_NOT_FOUND, "vision_tower.vision_model.encoder.layers.2.layer_norm1.weight"},
         {"{\"model_type\": \"llama\"}", LS_UNIMPLEMENTED, "architecture \"llama\" declares \"vision_config\""},
     };
