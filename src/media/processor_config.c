@@ -55,10 +55,16 @@ static ls_code read_channels(const json_t *o, const char *key, double out[3], ls
     return LS_OK;
 }
 
+/* null switches a step of the slow processor off, which takes it as it stands; the fast one takes its default. */
+static ls_code read_step(const ls_image_processor *p, const json_t *o, const char *key, bool *out, ls_error *e) {
+    if (!p->fast && json_is_null(json_object_get(o, key))) *out = false;
+    return ls_json_get_bool(o, key, out, e);
+}
+
 static ls_code read_arithmetic(ls_image_processor *p, const json_t *o, ls_error *e) {
-    LS_TRY(ls_json_get_bool(o, "do_resize", &p->resize, e));
-    LS_TRY(ls_json_get_bool(o, "do_rescale", &p->rescale, e));
-    LS_TRY(ls_json_get_bool(o, "do_normalize", &p->normalize, e));
+    LS_TRY(read_step(p, o, "do_resize", &p->resize, e));
+    LS_TRY(read_step(p, o, "do_rescale", &p->rescale, e));
+    LS_TRY(read_step(p, o, "do_normalize", &p->normalize, e));
     LS_TRY(ls_json_get_real(o, "rescale_factor", &p->rescale_factor, e));
     LS_TRY(read_channels(o, "image_mean", p->mean, e));
     LS_TRY(read_channels(o, "image_std", p->std, e));
@@ -103,6 +109,7 @@ static ls_code load(json_t **out, const char *folder, const char *name, bool nee
     LS_TRY(ls_arena_create(&a, e));
     LS_GOTO(ls_path_join(a, &path, folder, name, e));
     if (needed || ls_file_exists(path)) LS_GOTO(ls_json_load(out, path, CONFIG_BYTES, e));
+    if (*out && !json_is_object(*out)) LS_FAIL_GOTO(e, LS_INVALID_ARGUMENT, "\"%s\" is not a JSON object", name);
 out:
     ls_arena_destroy(a);
     return rc;

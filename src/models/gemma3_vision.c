@@ -49,6 +49,7 @@ ls_code ls_build_gemma3_vision(ls_graph *g, ls_checkpoint *c, const json_t *conf
     int64_t tokens = 256, hidden = TEXT_HIDDEN;
     int patches = 0;
     const json_t *vision = json_object_get(config, "vision_config"), *text = json_object_get(config, "text_config");
+    if (!json_is_object(vision)) LS_FAIL(e, LS_INVALID_ARGUMENT, "config \"vision_config\" must be an object");
     LS_TRY(ls_json_get_int(config, "mm_tokens_per_image", 1, (int64_t)LS_MAX_IMAGE_SIDE * LS_MAX_IMAGE_SIDE, &tokens, e));
     LS_TRY(ls_json_get_int(json_is_object(text) ? text : config, "hidden_size", 1, 1 << 24, &hidden, e));
     ls_build_init(&b, g, c, vision, o, &defaults, e);

@@ -5,7 +5,7 @@
 
 #include "session/encode.h"
 
-enum { IMAGE_CACHE_BYTES = 64 << 20, GEMMA3_BOI = 255999, GEMMA3_EOI = 256000, GEMMA3_IMAGE = 262144, GEMMA3_TOKENS = 256 };
+enum { IMAGE_CACHE_BYTES = 64 << 20, GEMMA3_BOI = 255999, GEMMA3_EOI = 256000, GEMMA3_IMAGE = 262144, GEMMA3_TOKENS = 256, TOKENIZER_CONFIG_BYTES = 16 << 20 };
 
 /* ---- Opening ---------------------------------------------------------------------------------------------------------------- */
 
@@ -28,6 +28,44 @@ static ls_code read_tokens(ls_eyes *x, const json_t *config, const ls_tokenizer 
     return ls_image_tokens_check(&x->tokens, t, e);
 }
 
+/* A token of tokenizer_config.json or of its "extra_special_tokens", as text or as an object with "content"; NULL: not there. */
+static const char *token_text(const json_t *o, const char *key) {
+    const json_t *v = json_object_get(o, key);
+    return json_string_value(json_is_object(v) ? json_object_get(v, "content") : v);
+}
+
+/* transformers expands prompts with the texts that the tokenizer names and finds rows by config.json's id: they must be the same tokens. */
+static ls_code check_texts(const ls_image_tokens *k, const ls_tokenizer *t, const json_t *o, ls_error *e) {
+    const struct {
+        const char *key;
+        int32_t id;
+    } tokens[] = {{"boi_token", k->boi}, {"image_token", k->image}, {"eoi_token", k->eoi}};
+    for (size_t i = 0; i < 3; i++) {
+        size_t len = 0;
+        const char *named = token_text(o, tokens[i].key), *own = ls_tokenizer_token(t, tokens[i].id, &len);
+        if (named && (strlen(named) != len || memcmp(named, own, len)))
+            LS_FAIL(e, LS_FAILED_PRECONDITION, "tokenizer_config.json has \"%s\" \"%.80s\", and \"%s_index\" of config.json is %d, which is \"%.80s\"; "
+                    "they must be the same token", tokens[i].key, named, tokens[i].key, (int)tokens[i].id, own);
+    }
+    return LS_OK;
+}
+
+static ls_code check_tokenizer_config(const ls_image_tokens *k, const ls_tokenizer *t, const char *folder, ls_error *e) {
+    json_t *o = NULL;
+    ls_arena *a = NULL;
+    const char *path;
+    ls_code rc;
+    LS_TRY(ls_arena_create(&a, e));
+    LS_GOTO(ls_path_join(a, &path, folder, "tokenizer_config.json", e));
+    if (ls_file_exists(path)) LS_GOTO(ls_json_load(&o, path, TOKENIZER_CONFIG_BYTES, e));
+    LS_GOTO(check_texts(k, t, o, e));
+    LS_GOTO(check_texts(k, t, json_object_get(o, "extra_special_tokens"), e));
+out:
+    json_decref(o);
+    ls_arena_destroy(a);
+    return rc;
+}
+
 /* Processor, tower and prompt must agree on sizes. */
 static ls_code check_sizes(const ls_eyes *x, const ls_vision *v, int64_t text_hidden, ls_error *e) {
     const ls_graph *g = v->graph;
@@ -47,6 +85,7 @@ static ls_code open_parts(ls_eyes *x, const ls_vision *v, ls_checkpoint *c, cons
     const char *folder = ls_checkpoint_folder(c);
     if (!folder) LS_FAIL(e, LS_UNIMPLEMENTED, "images need a Hugging Face folder with its preprocessor_config.json");
     LS_TRY(read_tokens(x, ls_checkpoint_config(c), t, e));
+    LS_TRY(check_tokenizer_config(&x->tokens, t, folder, e));
     LS_TRY(ls_image_processor_load(&x->processor, folder, e));
     return check_sizes(x, v, text_hidden, e);
 }

@@ -71,6 +71,17 @@ static void test_defaults(void **state) {
     assert_true(p.fast && p.mean[2] == 0.25);
 }
 
+/* null: off for the slow processor, the default for the fast one, as in transformers. */
+static void test_null_steps(void **state) {
+    (void)state;
+    ls_error e = {0};
+    ls_image_processor p;
+    assert_ok(load(&p, "{\"do_resize\": null, \"do_rescale\": null, \"do_normalize\": null}", &e));
+    assert_false(p.resize || p.rescale || p.normalize);
+    assert_ok(load(&p, "{\"image_processor_type\": \"Gemma3ImageProcessorFast\", \"do_resize\": null, \"do_rescale\": null, \"do_normalize\": null}", &e));
+    assert_true(p.resize && p.rescale && p.normalize);
+}
+
 static void test_refused_settings(void **state) {
     (void)state;
     static const struct {
@@ -150,7 +161,7 @@ static void test_identity(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_pixel_values_equal_transformers), cmocka_unit_test(test_defaults),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_pixel_values_equal_transformers), cmocka_unit_test(test_defaults), cmocka_unit_test(test_null_steps),
                                        cmocka_unit_test(test_refused_settings), cmocka_unit_test(test_refused_pictures), cmocka_unit_test(test_identity)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

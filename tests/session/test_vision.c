@@ -279,6 +279,9 @@ static void unqualified_wrappers(void **state) {
         {"preprocessor_config.json", "\"height\": 64", "\"height\": 32", "resizes to"},
         {"preprocessor_config.json", "Gemma3ImageProcessor", "LlavaImageProcessor", "LlavaImageProcessor"},
         {"processor_config.json", "\"image_seq_length\": 16", "\"image_seq_length\": 4", "must be equal"},
+        {"config.json", "\"boi_token_index\": 7", "\"boi_token_index\": 0", "they must be the same token"},
+        {"tokenizer_config.json", "\"eoi_token\": \"<end_of_image>\"", "\"eoi_token\": \"<pad>\"", "they must be the same token"},
+        {"config.json", "\"vision_config\": {", "\"vision_config\": 3, \"unused\": {", "\"vision_config\" must be an object"},
     };
     for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
         ls_error e = {0};
