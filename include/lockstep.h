@@ -291,7 +291,7 @@ typedef struct ls_prepare_options {
     bool chat;
     int64_t now;           /* chat: the template's clock */
     bool add_special;      /* raw prompt: as ls_model_encode */
-    /* In the order of their placeholders: of "image" parts of the messages, or of begin-of-image tokens that a raw prompt spells. A
+    /* In the order of their placeholders: of "image" parts of the messages, or of begin-of-image tokens that a raw prompt spells. A raw
      * prompt without a placeholder gets all pictures at its beginning. What a user's text spells in a conversation is text. */
     const ls_picture *pictures;
     size_t n_pictures;
@@ -301,8 +301,9 @@ typedef struct ls_prepare_options {
 
 /* Decodes and sees the pictures and expands the prompt. What the tower made of a picture is kept by a hash of its decoded pixels and
  * the processor's settings (at most 64 MiB), so that one that comes again is not seen again. *out: for ls_request.prepared. The prompt
- * must fit the context before any picture is seen. Errors: UNIMPLEMENTED (ls_model_no_vision says why), INVALID_ARGUMENT and DATA_LOSS
- * (a picture, naming it; as many placeholders as pictures), RESOURCE_EXHAUSTED (limits, context), FAILED_PRECONDITION (no template,
+ * must fit the context before any picture is decoded; decoded pictures take memory one at a time. Errors: UNIMPLEMENTED
+ * (ls_model_no_vision says why), INVALID_ARGUMENT and DATA_LOSS (a picture, naming it; as many placeholders as pictures; a conversation
+ * without places for them; a soft token that the text spells), RESOURCE_EXHAUSTED (limits, context), FAILED_PRECONDITION (no template,
  * opened without an executor, images not qualified on backend xla). */
 ls_code ls_model_prepare(ls_prepared_prefill **out, ls_model *m, const ls_prepare_options *o, ls_error *e);
 

@@ -70,11 +70,11 @@ static ls_code add_image(expansion *x, size_t image, ls_error *e) {
     return LS_OK;
 }
 
-/* The next placeholder at or after |at| that lies whole in a range; in->len when there is none. */
-static size_t next_placeholder(const ls_prompt_text *in, const char *boi, size_t boi_len, size_t at) {
+/* The next spelling of a token at or after |at| that lies whole in a range; in->len when there is none. */
+static size_t next_spelled(const ls_prompt_text *in, const char *token, size_t len, size_t at) {
     for (size_t i = 0; i < in->n_parse; i++) {
         size_t begin = in->parse[i].begin > at ? in->parse[i].begin : at, end = in->parse[i].end;
-        const char *found = begin < end ? memmem(in->text + begin, end - begin, boi, boi_len) : NULL;
+        const char *found = begin < end ? memmem(in->text + begin, end - begin, token, len) : NULL;
         if (found) return (size_t)(found - in->text);
     }
     return in->len;
@@ -82,7 +82,7 @@ static size_t next_placeholder(const ls_prompt_text *in, const char *boi, size_t
 
 static size_t count_placeholders(const ls_prompt_text *in, const char *boi, size_t boi_len) {
     size_t n = 0;
-    for (size_t at = 0; (at = next_placeholder(in, boi, boi_len, at)) < in->len; at += boi_len) n++;
+    for (size_t at = 0; (at = next_spelled(in, boi, boi_len, at)) < in->len; at += boi_len) n++;
     return n;
 }
 
@@ -107,20 +107,33 @@ static bool spells_bos(const ls_tokenizer *t, const ls_prompt_text *in, size_t *
     return bos && *len && *len <= in->len && in->n_parse && in->parse[0].begin == 0 && in->parse[0].end >= *len && !memcmp(in->text, bos, *len);
 }
 
+/* Soft tokens come from the expansion alone: one more would stand for a row that no picture gives. */
+static ls_code refuse_soft_tokens(const expansion *x, const ls_prompt_text *in, ls_error *e) {
+    size_t len = 0;
+    const char *soft = ls_tokenizer_token(x->t, x->k->image, &len);
+    size_t at = next_spelled(in, soft, len, 0);
+    if (at == in->len) return LS_OK;
+    LS_FAIL(e, LS_INVALID_ARGUMENT, "the prompt spells the image token %.80s at byte %zu; those of a picture are written for it: leave it out", soft, at);
+}
+
 static ls_code expand_text(expansion *x, const ls_prompt_text *in, ls_error *e) {
     size_t boi_len = 0, at = 0;
     const char *boi = ls_tokenizer_token(x->t, x->k->boi, &boi_len);
     size_t found = count_placeholders(in, boi, boi_len);
     if (found && found != x->n_images)
-        LS_FAIL(e, LS_INVALID_ARGUMENT, "the prompt has %zu image placeholders (%.80s) and the request %zu images; give as many, or no placeholder", found, boi,
-                x->n_images);
+        LS_FAIL(e, LS_INVALID_ARGUMENT, "the prompt has %zu image placeholders (%.80s) and the request %zu images; give as many%s", found, boi, x->n_images,
+                in->places_needed ? "" : ", or no placeholder");
+    if (!found && in->places_needed && x->n_images)
+        LS_FAIL(e, LS_INVALID_ARGUMENT, "the conversation has no place (%.80s) for the %zu images of the request: no message has an image part, or the chat "
+                "template leaves images out", boi, x->n_images);
+    LS_TRY(refuse_soft_tokens(x, in, e));
     if (!found) {
         if (!spells_bos(x->t, in, &at)) at = 0;
         LS_TRY(copy(x, in, 0, at, e));
         for (size_t i = 0; i < x->n_images; i++) LS_TRY(insert(x, i, e));
     }
     for (size_t i = 0; i < found; i++) {
-        size_t next = next_placeholder(in, boi, boi_len, at);
+        size_t next = next_spelled(in, boi, boi_len, at);
         LS_TRY(copy(x, in, at, next, e));
         LS_TRY(insert(x, i, e));
         at = next + boi_len;
@@ -149,7 +162,8 @@ static ls_code count_blocks(const expansion *x, size_t capacity, size_t *blocks,
         if (!ls_size_add(*blocks, 1 + (size_t)crops_of(x, i), blocks)) LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "too many image crops to count");
     }
     if (!ls_size_add((size_t)x->k->count, 2, &more) || !ls_size_mul(*blocks, more, &rows) || rows > capacity)
-        LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "%zu images and crops of %" PRId32 " tokens each do not fit the context of %zu", *blocks, x->k->count, capacity);
+        LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "%zu images and crops of %" PRId32 " + 2 tokens each do not fit the context of %zu; use fewer images or raise the "
+                "context size", *blocks, x->k->count, capacity);
     return LS_OK;
 }
 
@@ -196,7 +210,8 @@ ls_code ls_image_prompt_expand(ls_image_prompt *out, const ls_tokenizer *t, cons
     join_ranges(&x);
     LS_GOTO(encode(&out->ids, &x, in, e));
     if (out->ids.n > capacity)
-        LS_FAIL_GOTO(e, LS_RESOURCE_EXHAUSTED, "the prompt with its images is %zu tokens; the context holds %zu", out->ids.n, capacity);
+        LS_FAIL_GOTO(e, LS_RESOURCE_EXHAUSTED, "the prompt with its images is %zu tokens; the context holds %zu: shorten the prompt, use fewer images "
+                     "or raise the context size", out->ids.n, capacity);
     LS_GOTO(find_blocks(out, &x, blocks, e));
 out:
     ls_str_deinit(&x.text);

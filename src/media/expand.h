@@ -37,14 +37,16 @@ typedef struct ls_prompt_text {
     const ls_byte_range *parse; /* ascending, disjoint */
     size_t n_parse;
     bool add_special; /* begin as the tokenizer's post-processor does (BOS), unless the text already spells BOS there */
+    bool places_needed; /* a text without placeholders is refused when there are pictures: a conversation whose template left them out */
 } ls_prompt_text;
 
 enum { LS_IMAGE_PROMPT_MAX = 1 << 24 }; /* ids of one prompt, whatever the capacity */
 
 /* Expands |in| for |n_images| pictures, of which picture i has crops[i] crops (NULL: none), into |out|, which is set up here and empty on failure.
  * The text must hold |n_images| placeholders, or none: then the pictures come first, as in a conversation where they precede the text, behind a spelled
- * BOS. At most |capacity| ids are made; the count is checked before the text is expanded and again after. Errors: INVALID_ARGUMENT (another number of
- * placeholders; both are named), RESOURCE_EXHAUSTED (more than |capacity| ids), those of ls_image_tokens_check and ls_tokenizer_encode_ranges. */
+ * BOS (|places_needed|: refused). It may spell no soft token. At most |capacity| ids are made; the count is checked before the text is expanded and again
+ * after. Errors: INVALID_ARGUMENT (another number of placeholders; both are named; a soft token), RESOURCE_EXHAUSTED (more than |capacity| ids), those of
+ * ls_image_tokens_check and ls_tokenizer_encode_ranges. */
 ls_code ls_image_prompt_expand(ls_image_prompt *out, const ls_tokenizer *t, const ls_image_tokens *k, const ls_prompt_text *in, const int32_t *crops,
                                size_t n_images, size_t capacity, ls_error *e);
 void ls_image_prompt_deinit(ls_image_prompt *p); /* fine on a zeroed struct */

@@ -74,6 +74,30 @@ ls_code ls_image_probe(ls_image_info *out, const uint8_t *data, size_t len, cons
     return check_limits(out, o, e);
 }
 
+/* Read, not mapped: a file that shrinks or fails meanwhile is an error then, and no signal. */
+static ls_code read_file(ls_str *out, const char *path, const ls_image_options *o, ls_error *e) {
+    size_t most = (size_t)(o && o->max_bytes ? o->max_bytes : LS_IMAGE_MAX_BYTES);
+    *out = (ls_str){.max = most + 1}; /* and its end */
+    return ls_file_read(out, path, most, e);
+}
+
+ls_code ls_image_probe_file(ls_image_info *out, const char *path, const ls_image_options *options, ls_error *e) {
+    ls_str file;
+    ls_code rc = read_file(&file, path, options, e);
+    if (!rc) {
+        rc = ls_image_probe(out, (const uint8_t *)file.data, file.len, options, e);
+        if (rc) rc = ls_error_wrap(e, rc, "%s", path);
+    }
+    ls_str_deinit(&file);
+    return rc;
+}
+
+void ls_image_shown_size(const ls_image_info *info, const ls_image_options *options, int32_t *width, int32_t *height) {
+    bool swaps = info->orientation >= 5 && !(options && options->ignore_orientation);
+    *width = swaps ? info->height : info->width;
+    *height = swaps ? info->width : info->height;
+}
+
 ls_code ls_image_create(ls_image *out, int32_t width, int32_t height, ls_error *e) {
     memset(out, 0, sizeof *out);
     if (width < 1 || height < 1 || (int64_t)width * height > LS_IMAGE_PIXELS_CEILING)
@@ -139,12 +163,15 @@ out:
 }
 
 ls_code ls_image_open(ls_image *out, const char *path, const ls_image_options *options, ls_error *e) {
-    ls_map map;
+    ls_str file;
     memset(out, 0, sizeof *out);
-    LS_TRY(ls_map_open(&map, path, e));
-    ls_code rc = ls_image_decode(out, map.data, map.size, options, e);
-    ls_map_close(&map);
-    return rc ? ls_error_wrap(e, rc, "%s", path) : LS_OK;
+    ls_code rc = read_file(&file, path, options, e);
+    if (!rc) {
+        rc = ls_image_decode(out, (const uint8_t *)file.data, file.len, options, e);
+        if (rc) rc = ls_error_wrap(e, rc, "%s", path);
+    }
+    ls_str_deinit(&file);
+    return rc;
 }
 
 void ls_image_sha256(const ls_image *image, char hex[65]) {

@@ -49,7 +49,13 @@ ls_code ls_image_probe(ls_image_info *out, const uint8_t *data, size_t len, cons
  * and what the format's library needs (JPEG: up to 12 bytes per pixel when progressive). */
 ls_code ls_image_decode(ls_image *out, const uint8_t *data, size_t len, const ls_image_options *options, ls_error *e);
 
-/* Decodes the file |path|; messages name it. Errors also as ls_map_open. */
+/* Reads the header of the file |path| as ls_image_probe does; messages name it. Errors also as ls_file_read. */
+ls_code ls_image_probe_file(ls_image_info *out, const char *path, const ls_image_options *options, ls_error *e);
+
+/* Width and height of the decoded picture: those stored, or exchanged where the orientation, unless ignored, says so. */
+void ls_image_shown_size(const ls_image_info *info, const ls_image_options *options, int32_t *width, int32_t *height);
+
+/* Decodes the file |path|; messages name it. Errors also as ls_file_read. */
 ls_code ls_image_open(ls_image *out, const char *path, const ls_image_options *options, ls_error *e);
 
 /* A black image of |width| x |height| (both 1 or more, at most LS_IMAGE_PIXELS_CEILING pixels). */

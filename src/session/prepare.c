@@ -12,8 +12,7 @@ typedef struct work {
     ls_model *m;
     const char *backend;    /* the tower's */
     const ls_prepare_options *o;
-    ls_image *picture;      /* [n_pictures] */
-    int32_t *crops;         /* [n_pictures] */
+    int32_t *crops;         /* [n_pictures] by the headers */
     ls_str text;
     ls_byte_range *parse;   /* [n_parse] where |text| may spell control tokens */
     size_t n_parse;
@@ -22,11 +21,7 @@ typedef struct work {
 } work;
 
 static void work_deinit(work *w) {
-    for (size_t i = 0; i < w->o->n_pictures; i++) {
-        if (w->picture) ls_image_deinit(&w->picture[i]);
-        if (w->rows) ls_free(w->rows[i]);
-    }
-    ls_free(w->picture);
+    for (size_t i = 0; w->rows && i < w->o->n_pictures; i++) ls_free(w->rows[i]);
     ls_free(w->crops);
     ls_free(w->rows);
     ls_free(w->parse);
@@ -61,32 +56,45 @@ static ls_code take_text(work *w, ls_error *e) {
 
 static ls_code expand(work *w, ls_error *e) {
     const ls_prompt_text in = {.text = w->text.data ? w->text.data : "", .len = w->text.len, .parse = w->parse, .n_parse = w->n_parse,
-                               .add_special = !w->o->chat && w->o->add_special};
+                               .add_special = !w->o->chat && w->o->add_special, .places_needed = w->o->chat};
     return ls_image_prompt_expand(&w->prompt, w->m->tokenizer, &w->m->eyes.tokens, &in, w->crops, w->o->n_pictures, (size_t)w->m->context, e);
 }
 
 /* ---- Pictures --------------------------------------------------------------------------------------------------------------- */
 
-static ls_code decode(work *w, size_t i, ls_error *e) {
-    const ls_picture *p = &w->o->pictures[i];
-    const ls_image_options limits = {.max_pixels = w->o->max_pixels, .max_bytes = w->o->max_bytes, .max_frames = w->o->max_frames,
-                                     .ignore_orientation = w->o->ignore_orientation};
-    ls_crop crops[LS_PROCESSOR_MAX_CROPS];
-    LS_TRY(p->path ? ls_image_open(&w->picture[i], p->path, &limits, e) : ls_image_decode(&w->picture[i], p->data, p->len, &limits, e));
-    return ls_image_processor_crops(&w->m->eyes.processor, w->picture[i].width, w->picture[i].height, crops, &w->crops[i], e);
+static ls_image_options limits_of(const work *w) {
+    return (ls_image_options){.max_pixels = w->o->max_pixels, .max_bytes = w->o->max_bytes, .max_frames = w->o->max_frames,
+                              .ignore_orientation = w->o->ignore_orientation};
 }
 
-static ls_code decode_all(work *w, ls_error *e) {
+/* Reads the header of picture |i|: how many crops it will have. */
+static ls_code measure(work *w, size_t i, ls_error *e) {
+    const ls_picture *p = &w->o->pictures[i];
+    const ls_image_options limits = limits_of(w);
+    ls_image_info info;
+    int32_t width, height;
+    ls_crop crops[LS_PROCESSOR_MAX_CROPS];
+    LS_TRY(p->path ? ls_image_probe_file(&info, p->path, &limits, e) : ls_image_probe(&info, p->data, p->len, &limits, e));
+    ls_image_shown_size(&info, &limits, &width, &height);
+    return ls_image_processor_crops(&w->m->eyes.processor, width, height, crops, &w->crops[i], e);
+}
+
+static ls_code measure_all(work *w, ls_error *e) {
     size_t n = w->o->n_pictures;
     if (n > MAX_PICTURES) LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "%zu pictures in one request; allowed are %d", n, MAX_PICTURES);
-    LS_TRY(ls_calloc(&w->picture, n, sizeof *w->picture, "pictures", e));
     LS_TRY(ls_calloc(&w->crops, n, sizeof *w->crops, "pictures", e));
     LS_TRY(ls_calloc(&w->rows, n, sizeof(float *), "pictures", e));
     for (size_t i = 0; i < n; i++) {
-        ls_code rc = decode(w, i, e);
+        ls_code rc = measure(w, i, e);
         if (rc) return ls_error_wrap(e, rc, "picture %zu", i + 1);
     }
     return LS_OK;
+}
+
+static ls_code decode(ls_image *out, const work *w, size_t i, ls_error *e) {
+    const ls_picture *p = &w->o->pictures[i];
+    const ls_image_options limits = limits_of(w);
+    return p->path ? ls_image_open(out, p->path, &limits, e) : ls_image_decode(out, p->data, p->len, &limits, e);
 }
 
 /* The image path of a compiled backend has a qualification of its own; text is served without it. */
@@ -103,16 +111,20 @@ static ls_code check_qualified(const ls_model *m, ls_error *e) {
     return rc;
 }
 
+/* One picture at a time: decoded, it may be a thousand times its file. */
 static ls_code see_all(work *w, ls_error *e) {
     ls_model *m = w->m;
     const ls_eyes_backend b = {.name = w->backend, .checkpoint = m->checkpoint, .xla = &m->xla, .level = m->level[0] ? m->level : NULL,
                                .threads = m->threads, .pin = m->pin};
     for (size_t i = 0, n; i < w->o->n_pictures; i++) {
-        ls_code rc = ls_eyes_see(&m->eyes, &b, &w->picture[i], &w->rows[i], &n, e);
+        ls_image picture;
+        ls_code rc = decode(&picture, w, i, e);
+        if (!rc) rc = ls_eyes_see(&m->eyes, &b, &picture, &w->rows[i], &n, e);
+        ls_image_deinit(&picture);
         if (!rc && n != (size_t)w->crops[i] + 1)
-            rc = ls_error_set(e, LS_INTERNAL, __FILE__, __LINE__, "%zu images where %d were counted", n, (int)w->crops[i] + 1);
+            rc = ls_error_set(e, LS_DATA_LOSS, __FILE__, __LINE__, "%zu images with its crops where its header promised %d; did the file change meanwhile?", n,
+                              (int)w->crops[i] + 1);
         if (rc) return ls_error_wrap(e, rc, "picture %zu", i + 1);
-        ls_image_deinit(&w->picture[i]);
     }
     return LS_OK;
 }
@@ -148,7 +160,7 @@ out:
 }
 
 static ls_code prepare(ls_prepared_prefill **out, work *w, ls_error *e) {
-    LS_TRY(decode_all(w, e));
+    LS_TRY(measure_all(w, e));
     LS_TRY(w->o->chat ? render(w, e) : take_text(w, e));
     LS_TRY(expand(w, e));
     if (w->prompt.ids.n >= (size_t)w->m->context)
@@ -166,13 +178,16 @@ const char *ls_model_no_vision(const ls_model *m) {
 /* Appends the processed picture |i| and its crops. */
 static ls_code add_pixels(work *w, size_t i, float **values, size_t *n, ls_error *e) {
     ls_pixel_values v = {0};
-    ls_code rc = ls_image_process(&w->m->eyes.processor, &w->picture[i], &v, e);
+    ls_image picture;
+    ls_code rc = decode(&picture, w, i, e);
+    if (!rc) rc = ls_image_process(&w->m->eyes.processor, &picture, &v, e);
+    ls_image_deinit(&picture);
     size_t each = 3 * (size_t)v.height * (size_t)v.width;
     if (!rc) rc = ls_realloc(values, (*n + (size_t)v.n) * each, sizeof **values, "pixel values", e);
     if (!rc) memcpy(*values + *n * each, v.values, (size_t)v.n * each * sizeof **values);
     if (!rc) *n += (size_t)v.n;
     ls_pixel_values_deinit(&v);
-    return rc;
+    return rc ? ls_error_wrap(e, rc, "picture %zu", i + 1) : LS_OK;
 }
 
 ls_code ls_model_pixels(ls_model *m, const ls_prepare_options *o, float **values, size_t *n, ls_error *e) {
@@ -180,7 +195,7 @@ ls_code ls_model_pixels(ls_model *m, const ls_prepare_options *o, float **values
     *n = 0;
     LS_TRY(ls_eyes_need(&m->eyes, e));
     work w = {.m = m, .o = o};
-    ls_code rc = decode_all(&w, e);
+    ls_code rc = measure_all(&w, e);
     for (size_t i = 0; !rc && i < o->n_pictures; i++) rc = add_pixels(&w, i, values, n, e);
     work_deinit(&w);
     if (!rc) return LS_OK;

@@ -55,7 +55,7 @@ static void expand(const char *text, size_t len, size_t images, size_t typed, in
     ls_error e = {0};
     ls_image_tokens k = {2000, 2001, 2002, 1 + (int32_t)images};
     ls_byte_range parse[2] = {{0, len - typed}, {len - typed / 2, len}};
-    ls_prompt_text in = {text, len, parse, 2, false};
+    ls_prompt_text in = {.text = text, .len = len, .parse = parse, .n_parse = 2};
     int32_t all[8] = {crops, 0, crops, 1, 0, crops, 2, 0};
     ls_image_prompt p;
     if (ls_image_prompt_expand(&p, tokenizer(), &k, &in, all, images, 4096, &e)) return;

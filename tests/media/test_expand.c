@@ -52,7 +52,7 @@ static void test_ids_equal_transformers(void **state) {
         ls_error e = {0};
         const char *text = text_of(row, "text");
         ls_byte_range all = {0, strlen(text)};
-        ls_prompt_text in = {text, all.end, &all, 1, true};
+        ls_prompt_text in = {.text = text, .len = all.end, .parse = &all, .n_parse = 1, .add_special = true};
         ls_image_tokens k = tokens_of(root, (int32_t)int_of(row, "count"));
         int32_t crops[8];
         size_t n = json_array_size(json_object_get(row, "crops")), blocks = n;
@@ -76,7 +76,7 @@ static ls_code expand(ls_image_prompt *p, const char *text, ls_byte_range parse,
     json_t *root = media_json("prompts.json");
     ls_tokenizer *t = open_tokenizer(root, special);
     ls_image_tokens k = tokens_of(root, 2);
-    ls_prompt_text in = {text, strlen(text), &parse, parse.end > parse.begin, true};
+    ls_prompt_text in = {.text = text, .len = strlen(text), .parse = &parse, .n_parse = parse.end > parse.begin, .add_special = true};
     ls_code rc = ls_image_prompt_expand(p, t, &k, &in, NULL, n_images, capacity, e);
     ls_tokenizer_close(t);
     json_decref(root);
@@ -138,7 +138,8 @@ static void test_refusals(void **state) {
     assert_error(expand(&p, "<start_of_image>a", all, 2, 100, true, &e), LS_INVALID_ARGUMENT, "1 image placeholders (<start_of_image>) and the request 2");
     assert_error(expand(&p, "<start_of_image>a", all, 0, 100, true, &e), LS_INVALID_ARGUMENT, "0 images");
     assert_error(expand(&p, "<start_of_image>a", all, 1, 3, true, &e), LS_RESOURCE_EXHAUSTED, "do not fit the context of 3");
-    assert_error(expand(&p, "<start_of_image>a", all, 1, 5, true, &e), LS_RESOURCE_EXHAUSTED, "the context holds 5");
+    assert_error(expand(&p, "<start_of_image>a", all, 1, 5, true, &e), LS_RESOURCE_EXHAUSTED, "the context holds 5: shorten");
+    assert_error(expand(&p, "a<image_soft_token>", (ls_byte_range){0, 19}, 1, 100, true, &e), LS_INVALID_ARGUMENT, "<image_soft_token> at byte 1");
     assert_error(expand(&p, "<start_of_image>a", all, 1, 100, false, &e), LS_FAILED_PRECONDITION, "no special token");
     assert_error(expand(&p, "a", (ls_byte_range){0, 0}, (size_t)1 << 60, (size_t)1 << 61, true, &e), LS_RESOURCE_EXHAUSTED, "do not fit");
 }

@@ -75,7 +75,8 @@ static void test_ids(void **state) {
         ls_byte_range all = {0, strlen(text)};
         ls_image_prompt p;
         const ls_tensor *ids = tensor(f, row, "input_ids"), *types = tensor(f, row, "token_type_ids");
-        assert_ok(ls_image_prompt_expand(&p, f->tokenizer, &k, &(ls_prompt_text){text, all.end, &all, 1, true}, NULL,
+        const ls_prompt_text in = {.text = text, .len = all.end, .parse = &all, .n_parse = 1, .add_special = true};
+        assert_ok(ls_image_prompt_expand(&p, f->tokenizer, &k, &in, NULL,
                                          json_array_size(json_object_get(row, "images")), 4096, &e));
         assert_int_equal(p.ids.n, ids->shape[0]);
         assert_memory_equal(p.ids.ids, ids->data, p.ids.n * sizeof(int32_t));

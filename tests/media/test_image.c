@@ -3,12 +3,15 @@
 
 static const uint8_t *bytes(const ls_str *s) { return (const uint8_t *)s->data; }
 
-static void decode_and_compare(const char *name, const ls_str *file, bool stored, const char *sha256) {
+static void decode_and_compare(const char *name, const ls_str *file, const ls_image_info *info, bool stored, const char *sha256) {
     ls_error e = {0};
     ls_image image;
     ls_image_options o = {.ignore_orientation = stored};
     char hex[65];
     assert_ok(ls_image_decode(&image, bytes(file), file->len, &o, &e));
+    int32_t width, height;
+    ls_image_shown_size(info, &o, &width, &height);
+    assert_true(image.width == width && image.height == height);
     ls_image_sha256(&image, hex);
     if (strcmp(hex, sha256)) fail_msg("%s, %s: pixels differ from Pillow's", name, stored ? "as stored" : "turned");
     ls_image_deinit(&image);
@@ -28,8 +31,8 @@ static void test_pixels_equal_pillow(void **state) {
         assert_int_equal(info.height, int_of(row, "height"));
         assert_int_equal(info.frames, int_of(row, "frames"));
         assert_non_null(strstr(".png.jpg.webp", strrchr(name, '.')));
-        decode_and_compare(name, &file, true, text_of(row, "stored"));
-        decode_and_compare(name, &file, false, text_of(row, "turned"));
+        decode_and_compare(name, &file, &info, true, text_of(row, "stored"));
+        decode_and_compare(name, &file, &info, false, text_of(row, "turned"));
         ls_str_deinit(&file);
     }
     assert_true(i > 80);
@@ -143,6 +146,11 @@ static void test_limits(void **state) {
     ls_image_deinit(&image);
     assert_error(ls_image_decode(&image, bytes(&file), file.len, &(ls_image_options){.max_bytes = 1000}, &e), LS_RESOURCE_EXHAUSTED, "at most 1000");
     assert_error(ls_image_decode(&image, bytes(&moving), moving.len, &(ls_image_options){.max_frames = 2}, &e), LS_RESOURCE_EXHAUSTED, "3 frames; at most 2");
+    ls_image_info info;
+    const ls_image_options exact = {.max_bytes = (int64_t)file.len}, less = {.max_bytes = (int64_t)file.len - 1};
+    assert_ok(ls_image_probe_file(&info, LS_FIXTURES "/media/images/landscape.jpg", &exact, &e));
+    assert_true(info.width == 400 && info.height == 300);
+    assert_error(ls_image_probe_file(&info, LS_FIXTURES "/media/images/landscape.jpg", &less, &e), LS_RESOURCE_EXHAUSTED, "bytes; at most");
     ls_str_deinit(&file);
     ls_str_deinit(&moving);
 }

@@ -203,6 +203,16 @@ static void refusals(void **state) {
     o = (ls_prepare_options){.struct_size = sizeof o, .text = "What?", .len = 5, .pictures = &good, .n_pictures = 1};
     refused(m, &o, LS_RESOURCE_EXHAUSTED, "context");
     assert_int_equal(m->eyes.cache.misses, 0); /* before the picture is seen */
+    ls_str file = {0};
+    assert_ok(ls_file_read(&file, path, 1 << 20, &e));
+    ls_picture cut = {.data = file.data, .len = file.len / 2}; /* or decoded */
+    o.pictures = &cut;
+    refused(m, &o, LS_RESOURCE_EXHAUSTED, "context");
+    m->context = 512;
+    refused(m, &o, LS_DATA_LOSS, "picture 1: ");
+    ls_str_deinit(&file);
+    o = (ls_prepare_options){.struct_size = sizeof o, .text = typed, .len = sizeof typed - 1, .chat = true, .pictures = &good, .n_pictures = 1};
+    refused(m, &o, LS_INVALID_ARGUMENT, "no place (<start_of_image>) for the 1 images"); /* the message has no image part */
     ls_model_destroy(m);
 }
 
