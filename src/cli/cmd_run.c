@@ -6,6 +6,7 @@
 
 #include "cli/answer.h"
 #include "cli/options.h"
+#include "media/image.h"
 
 enum { OPT_SYSTEM = OPT_COMMAND, OPT_STOP, OPT_STATS, MAX_MESSAGES = 10000, CONVERSATION_CACHE = 256 << 20 };
 
@@ -36,8 +37,7 @@ typedef struct chat {
     ls_session *session;
     json_t *messages;
     size_t n_placed;         /* pictures that are part of the conversation; the others wait for the next question */
-    char *typed[CLI_MAX_IMAGES]; /* paths given by /image */
-    size_t n_typed;
+    char *typed[CLI_MAX_IMAGES]; /* [i]: owned path of picture i where /image gave it, otherwise NULL */
 } chat;
 
 static ls_code add_message(chat *c, const char *role, const char *text, size_t len, ls_error *e) {
@@ -143,15 +143,29 @@ static int answer_once(chat *c) {
     return rc ? cli_fail(&e) : interrupted ? CLI_INTERRUPTED : CLI_OK;
 }
 
-/* A picture for the next question. */
+/* Forgets the pictures from the |n|-th on. */
+static void drop_pictures(chat *c, size_t n) {
+    for (size_t i = n; i < c->common.pictures.n_pictures; i++) {
+        ls_free(c->typed[i]);
+        c->typed[i] = NULL;
+    }
+    c->common.pictures.n_pictures = n;
+    if (c->n_placed > n) c->n_placed = n;
+}
+
+/* A picture for the next question, if its file begins as one that can be taken. */
 static ls_code add_typed_picture(chat *c, const char *path, ls_error *e) {
     ls_prepare_options *o = &c->common.pictures;
     ls_str copy = {0};
+    ls_image_info info;
+    path += strspn(path, " \t");
+    if (!*path) LS_FAIL(e, LS_INVALID_ARGUMENT, "/image needs a file: /image cat.jpg");
     if (ls_model_no_vision(c->model)) LS_FAIL(e, LS_UNIMPLEMENTED, "/image is refused: %s; ask with text only", ls_model_no_vision(c->model));
-    if (o->n_pictures == CLI_MAX_IMAGES || c->n_typed == CLI_MAX_IMAGES)
-        LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "more than %d pictures; type /clear or begin anew", CLI_MAX_IMAGES);
+    if (o->n_pictures == CLI_MAX_IMAGES) LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "more than %d pictures; type /clear", CLI_MAX_IMAGES);
+    const ls_image_options limits = {.max_pixels = o->max_pixels, .max_bytes = o->max_bytes};
+    LS_TRY(ls_image_probe_file(&info, path, &limits, e));
     LS_TRY(ls_str_append(&copy, path, SIZE_MAX, e));
-    c->typed[c->n_typed++] = copy.data;
+    c->typed[o->n_pictures] = copy.data;
     c->common.picture[o->n_pictures++] = (ls_picture){.path = copy.data};
     return LS_OK;
 }
@@ -163,12 +177,12 @@ static bool take_line(chat *c, char *line) {
     line[strcspn(line, "\n")] = 0;
     if (!strcmp(line, "/exit")) return false;
     if (!strcmp(line, "/clear")) {
-        c->common.pictures.n_pictures = c->n_placed = 0;
+        drop_pictures(c, 0);
         if (start_conversation(c, &e)) cli_fail(&e);
         return true;
     }
-    if (!strncmp(line, "/image ", 7)) {
-        if (add_typed_picture(c, line + 7, &e)) cli_fail(&e);
+    if (!strncmp(line, "/image", 6) && strchr(" \t", line[6])) { /* or the line's end */
+        if (add_typed_picture(c, line + 6, &e)) cli_fail(&e);
         return true;
     }
     if (!*line) return true;
@@ -176,7 +190,7 @@ static bool take_line(chat *c, char *line) {
     ls_code rc = add_question(c, line, strlen(line), &e);
     if (!rc) rc = reply(c, &interrupted, &e);
     if (!rc) return true;
-    c->common.pictures.n_pictures = c->n_placed = placed; /* a picture that could not be answered is dropped with its question */
+    drop_pictures(c, placed); /* a picture that could not be answered is dropped with its question */
     while (json_array_size(c->messages) > before) json_array_remove(c->messages, json_array_size(c->messages) - 1);
     cli_fail(&e);
     return true;
@@ -240,7 +254,7 @@ int cli_run(int argc, char **argv) {
     answer_catch_interrupt();
     int code = rc ? cli_fail(&e) : loop ? prompt_loop(&c) : answer_once(&c);
     cli_session_save(c.session);
-    for (size_t i = 0; i < c.n_typed; i++) ls_free(c.typed[i]);
+    drop_pictures(&c, 0);
     json_decref(c.messages);
     cli_session_end(&c.common, c.session);
     ls_model_destroy(c.model);

@@ -32,6 +32,24 @@ def run(*args, **kwargs):
     return subprocess.run([LOCKSTEP, *args], capture_output=True, text=True, **kwargs)
 
 
+def in_terminal(lines, *args, **kwargs):
+    """All that a terminal shows of a command that is typed |lines|."""
+    main, side = pty.openpty()
+    p = subprocess.Popen([LOCKSTEP, *args], stdin=side, stdout=side, stderr=side, close_fds=True, **kwargs)
+    os.close(side)
+    os.write(main, "".join(line + "\n" for line in lines).encode())
+    seen, deadline = b"", time.monotonic() + 120
+    while time.monotonic() < deadline:
+        if select.select([main], [], [], 0.2)[0]:
+            try:
+                seen += os.read(main, 4096)
+            except OSError:  # it has ended
+                break
+    code = p.wait(10)
+    os.close(main)
+    return seen.decode(errors="replace") + f"\nexit code {code}"
+
+
 VERSION = run("--version").stdout
 BACKENDS = ["reference", "native"]
 
@@ -137,8 +155,19 @@ class CommandTest(unittest.TestCase):
         for args, code, part in ((["generate", "-p", "a<start_of_image>b<start_of_image>", "--image", one], 1, "2 image placeholders"),
                                  (["generate", "--ids", "1", "--image", one], 2, "needs a text prompt"), (["run", "-p", "x", "--image", "no.png"], 1, "no.png"),
                                  (["run", "-p", "x", "--image", one, "--image-max-pixels", "9"], 1, "picture 1"),
+                                 (["run", "-p", "x", "--image", os.curdir], 1, "is not a regular file but a folder"),
                                  (["bench", "--image", one], 2, "asks with text only")):
             self.check(run(args[0], VISION, *args[1:]), code, part)
+
+    def test_image_command(self):
+        """/image says at once what is wrong with a file, and /clear makes room for others."""
+        with tempfile.TemporaryDirectory() as folder:
+            os.symlink(os.path.abspath(os.path.join(VISION, "one_0.png")), os.path.join(folder, "p"))
+            said = in_terminal(["/image", "/image  absent", "/image .", *["/image p"] * 65, "/clear", "/image  p", "Describe the picture.", "/exit"],
+                               "run", os.path.abspath(VISION), "--temp", "0", "-n", "4", cwd=folder)
+        for part in ("/image needs a file", '"absent"', "but a folder", "more than 64 pictures; type /clear"):
+            self.assertIn(part, said)
+        self.assertEqual((said.count("lockstep: "), said.endswith("exit code 0")), (4, True), said)
 
     def test_refusals(self):
         self.check(run("run", LLAMA, "--image", "cat.png"), 1, "--image is refused: the model's configuration declares no vision")
@@ -395,21 +424,10 @@ class ChatTest(unittest.TestCase):
         self.assertNotEqual(a, c)
 
     def test_prompt_loop(self):
-        main, side = pty.openpty()
-        p = subprocess.Popen([LOCKSTEP, "run", SMOLLM2, "--temp", "0", "-n", "32"], stdin=side, stdout=side, stderr=side, close_fds=True)
-        os.close(side)
-        os.write(main, b"What is the capital of France?\n/clear\n/exit\n")
-        seen, deadline = b"", time.monotonic() + 120
-        while p.poll() is None and time.monotonic() < deadline:
-            if select.select([main], [], [], 0.2)[0]:
-                try:
-                    seen += os.read(main, 4096)
-                except OSError:
-                    break
-        self.assertEqual(p.wait(10), 0)
-        os.close(main)
-        self.assertIn(b"The capital of France is Paris.", seen)
-        self.assertIn(b"/clear forgets", seen)
+        seen = in_terminal(["What is the capital of France?", "/clear", "/exit"], "run", SMOLLM2, "--temp", "0", "-n", "32")
+        self.assertIn("The capital of France is Paris.", seen)
+        self.assertIn("/clear forgets", seen)
+        self.assertTrue(seen.endswith("exit code 0"), seen)
 
     def test_folder_with_a_gguf(self):
         with tempfile.TemporaryDirectory() as folder:
