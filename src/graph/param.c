@@ -7,9 +7,8 @@
 #include "graph/graph.h"
 
 static ls_code shape_error(const ls_tensor *t, int64_t rows, int64_t cols, ls_error *e) {
-    char shape[100] = "";
-    for (int i = 0, n = 0; i < t->rank && n < 80; i++)
-        n += snprintf(shape + n, sizeof shape - (size_t)n, "%s%lld", i ? ", " : "", (long long)t->shape[i]);
+    char shape[LS_SHAPE_TEXT];
+    ls_shape_text(t, shape);
     LS_FAIL(e, LS_INVALID_ARGUMENT, "tensor \"%s\" has shape [%s]; the configuration needs [%lld, %lld]", t->name, shape, (long long)rows,
             (long long)cols);
 }

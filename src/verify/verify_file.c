@@ -93,12 +93,18 @@ void ls_side_file_rows(const ls_side *s, size_t node, int64_t position, int64_t 
 
 /* ---- Pixels --------------------------------------------------------------------------------------------------------------- */
 
+static ls_code pixels_error(const ls_tensor *t, const ls_vision *v, const char *path, ls_error *e) {
+    char shape[LS_SHAPE_TEXT];
+    ls_shape_text(t, shape);
+    LS_FAIL(e, LS_INVALID_ARGUMENT, "tensor \"pixel_values\" of \"%s\" is %s [%s]; the tower takes F32 [1 to %d, %d, %d, %d]", path, t->dtype, shape,
+            LS_MAX_SLOTS, v->image.channels, v->image.image_size, v->image.image_size);
+}
+
 static ls_code check_pixels(const ls_tensor *t, const ls_vision *v, const char *path, ls_error *e) {
     if (!t) LS_FAIL(e, LS_NOT_FOUND, "\"%s\" has no tensor \"pixel_values\"; make it with tools/dump_hf_vision.py", path);
     if (t->format != LS_F32 || t->rank != 4 || t->shape[0] < 1 || t->shape[0] > LS_MAX_SLOTS || t->shape[1] != v->image.channels ||
         t->shape[2] != v->image.image_size || t->shape[3] != v->image.image_size)
-        LS_FAIL(e, LS_INVALID_ARGUMENT, "tensor \"pixel_values\" of \"%s\" is %s of rank %d; the tower takes F32 [1 to %d, %d, %d, %d]", path, t->dtype,
-                t->rank, LS_MAX_SLOTS, v->image.channels, v->image.image_size, v->image.image_size);
+        return pixels_error(t, v, path, e);
     return LS_OK;
 }
 

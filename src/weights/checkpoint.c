@@ -1,10 +1,17 @@
 /* The checkpoint object: opening by kind of path, the sorted tensor table, lookups, and identities. */
 #include "weights/checkpoint.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/sha256.h"
+
+void ls_shape_text(const ls_tensor *t, char out[LS_SHAPE_TEXT]) {
+    *out = 0;
+    for (int i = 0, n = 0; i < t->rank && n < LS_SHAPE_TEXT - 24; i++)
+        n += snprintf(out + n, (size_t)(LS_SHAPE_TEXT - n), "%s%lld", i ? ", " : "", (long long)t->shape[i]);
+}
 
 bool ls_shape_elements(const int64_t *shape, int rank, int64_t *out) {
     int64_t n = 1; /* without the axes of size 0: an empty tensor's rows must count too */

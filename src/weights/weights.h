@@ -103,6 +103,11 @@ void ls_checkpoint_forget_files(ls_checkpoint *c);
  * built from it. ls_checkpoint_gguf_metadata gives NULL from then on. */
 void ls_checkpoint_drop_metadata(ls_checkpoint *c);
 
+enum { LS_SHAPE_TEXT = 128 };
+
+/* The shape for a message: "3, 8, 8". */
+void ls_shape_text(const ls_tensor *t, char out[LS_SHAPE_TEXT]);
+
 /* SHA-256 (hex) of the weight schema (name, format, shape of every tensor in name order) and, separately, of all bytes
  * (name, data, scales and biases of every tensor in name order); of a pack file, the digest of the checkpoint it was made from. */
 ls_code ls_checkpoint_schema_sha256(const ls_checkpoint *c, char hex[65], ls_error *e);

@@ -191,7 +191,7 @@ static void what_is_no_comparison_is_refused(void **state) {
     assert_error(ls_verify_run(&r, s.m, &o, &e), LS_INVALID_ARGUMENT, "compared on images alone");
     o = options(&s, "native", GOLDEN);
     assert_true(ls_verify_run(&r, s.m, &o, &e) != LS_OK); /* tensors of another shape */
-    assert_error(ls_verify_read_pixels(GOLDEN, &s.m->vision, &data, &image, &n, &e), LS_INVALID_ARGUMENT, "the tower takes F32 [1 to 256, 3, 64, 64]");
+    assert_error(ls_verify_read_pixels(GOLDEN, &s.m->vision, &data, &image, &n, &e), LS_INVALID_ARGUMENT, "is F32 [2, 3, 72, 72]; the tower takes F32 [1 to 256, 3, 64, 64]");
     assert_error(ls_verify_read_pixels(TOWER "/model.safetensors", &s.m->vision, &data, &image, &n, &e), LS_NOT_FOUND, "pixel_values");
     ls_model *text;
     ls_model_options mo = {.struct_size = sizeof mo, .parts = LS_LOAD_GRAPH, .context = 64};
