@@ -6,8 +6,8 @@
 #include "base/status.h"
 
 /* Calls attempt(user) in a child process, which ends then, and waits for it. FAILED_PRECONDITION with |what| and the child's last words
- * when it ended before the call returned; one that is silent for LS_TRIAL_SECONDS is ended and shows nothing: OK. RESOURCE_EXHAUSTED when
- * there can be no child. What the attempt itself reports does not count, nor does anything that it changes in memory. */
+ * when it ended before the call returned; one that has not ended after LS_TRIAL_SECONDS is stopped and shows nothing: OK. RESOURCE_EXHAUSTED
+ * when there can be no child. What the attempt itself reports does not count, nor does anything that it changes in memory. */
 ls_code ls_pjrt_trial(void (*attempt)(void *user), void *user, const char *what, ls_error *e);
 
 enum { LS_TRIAL_SECONDS = 30 };

@@ -14,6 +14,7 @@
 
 #include "base/file.h"
 #include "xla/pjrt_engine.h"
+#include "xla/pjrt_trial.h"
 
 enum { PLUGINS = 3 };
 static const char *const plugin_files[PLUGINS] = {"xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so", "fastatomstruct_xla_cpu/libpjrt_cpu.so",
@@ -335,6 +336,25 @@ static void *work_alone(void *user) {
     x->ops->destroy(x);
     j->step = NULL;
     return NULL;
+}
+
+static void survives(void *user) { (void)user; }
+static void ends_the_process(void *user) {
+    (void)user;
+    fprintf(stderr, "F0000 00:00:00.00 1 flags.cc:1] no such flag\n");
+    _exit(1);
+}
+static void is_stopped(void *user) {
+    (void)user;
+    raise(SIGALRM); /* as the trial's own alarm does when a lock of another thread is never given back */
+}
+
+static void trials(void **state) {
+    (void)state;
+    ls_error e = {0};
+    assert_ok(ls_pjrt_trial(survives, NULL, "the plugin", &e));
+    assert_ok(ls_pjrt_trial(is_stopped, NULL, "the plugin", &e));
+    assert_error(ls_pjrt_trial(ends_the_process, NULL, "the plugin", &e), LS_FAILED_PRECONDITION, "the plugin ends the process: no such flag");
 }
 
 static void engines_in_threads(void **state) {
@@ -713,6 +733,7 @@ int main(void) {
     setenv("TF_CPP_MIN_LOG_LEVEL", "3", 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(engines_in_threads), /* first, so that it loads the plugins */
+        cmocka_unit_test(trials),
         cmocka_unit_test(every_dtype),
         cmocka_unit_test(settings_win_over_the_environment),
         cmocka_unit_test(scalars_empty_tensors_and_no_arguments),
