@@ -234,12 +234,13 @@ static void place_embeddings(ls_prepared_prefill *p, int64_t hidden) {
 
 static bool is_plain(const ls_prepared_prefill *p, size_t i) { return !p->row[i] && p->span[i].begin == p->span[i].end; }
 
-/* Digest of positions [begin, end): their embeddings, and their blocks relative to |begin|. */
+/* Digest of positions [begin, end): their embeddings, or tokens where there is none, since others of their block see them; and their blocks
+ * relative to |begin|. */
 static void digest(const ls_prepared_prefill *p, size_t begin, size_t end, int64_t hidden, uint8_t out[32]) {
     ls_sha256 h;
     ls_sha256_init(&h);
     for (size_t i = begin; i < end; i++) {
-        const int64_t head[3] = {p->row[i] != NULL, p->span[i].begin - (int64_t)begin, p->span[i].end - (int64_t)begin};
+        const int64_t head[3] = {p->row[i] ? -1 : p->token[i], p->span[i].begin - (int64_t)begin, p->span[i].end - (int64_t)begin};
         ls_sha256_update(&h, head, sizeof head);
         if (p->row[i]) ls_sha256_update(&h, p->row[i], (size_t)hidden * sizeof(float));
     }

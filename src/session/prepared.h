@@ -6,7 +6,8 @@
 
 enum { LS_FAMILY_BYTES = 32 };
 
-/* What entered at positions from |position| on beside the token ids: a digest of embeddings and blocks up to the next plain position. */
+/* What entered at positions from |position| on beside the token ids: a digest of embeddings, blocks and the tokens in blocks up to the next plain
+ * position. */
 typedef struct ls_prepared_extra {
     size_t position;
     uint8_t sha256[32];

@@ -456,6 +456,59 @@ static void another_image_never_hits(void **state) {
     fixture_close(&f);
 }
 
+/* A block of 16 positions of which the first half has embeddings and the rest tokens, the last of them |word|; a stored block of 64 ends
+ * between the two. */
+static ls_prepared_prefill *captioned(const fixture *f, int32_t word) {
+    enum { ROWS = 80, BEGIN = 56, END = 72, IMAGE = 8 };
+    ls_error e = {0};
+    ls_prepared_block block = {BEGIN, END};
+    ls_prepared_prefill *p;
+    int32_t token[ROWS];
+    size_t at[IMAGE], hidden = (size_t)f->graph->hidden;
+    float *values = calloc(IMAGE, hidden * sizeof *values);
+    for (int i = 0; i < ROWS; i++) token[i] = (i * 29 + 1) % f->vocab;
+    token[END - 1] = word;
+    for (size_t i = 0; i < IMAGE * hidden; i++) values[i] = (float)(i % 37) * 0.05f - 0.9f;
+    for (size_t i = 0; i < IMAGE; i++) at[i] = BEGIN + i;
+    ls_prepared_options o = {.struct_size = sizeof o, .tokens = token, .n_tokens = ROWS, .length = ROWS, .rows_at = at, .blocks = &block, .n_blocks = 1,
+                             .embeddings = floats(values, 2, IMAGE, f->graph->hidden, 0, 0)};
+    assert_ok(ls_prepared_create(&p, &o, NULL, &e));
+    free(values);
+    return p;
+}
+
+/* Positions before the end of a block see the tokens in it, so another token there is another prefix. */
+static void another_word_in_a_block_never_hits(void **state) {
+    (void)state;
+    fixture f;
+    ls_error e = {0};
+    stream want[2] = {{0}}, got;
+    static const uint64_t reused[] = {0, 0, 64, 64};
+    assert_ok(fixture_open(&f, "gemma3", LS_CONTRACT_EXACT16, &e));
+    ls_executor *x = executor_of(&f, true, 1, 16);
+    ls_session *s = session_of(&f, x, 1, 16, 0);
+    for (int i = 0; i < 2; i++) {
+        want[i].prepared = captioned(&f, 5 + i);
+        submit(s, &want[i]);
+        run(s, &want[i], 1);
+    }
+    ls_session_destroy(s);
+    assert_string_not_equal(want[0].sha, want[1].sha);
+    s = session_of(&f, x, 1, 16, PREFIX);
+    for (int i = 0; i < 4; i++) {
+        uint64_t before = ls_session_statistics(s).reused_tokens;
+        got = want[i % 2];
+        submit(s, &got);
+        run(s, &got, 1);
+        same("after another word", &want[i % 2], &got);
+        assert_int_equal(ls_session_statistics(s).reused_tokens - before, reused[i]);
+    }
+    ls_session_destroy(s);
+    for (int i = 0; i < 2; i++) ls_prepared_destroy(want[i].prepared);
+    x->destroy(x);
+    fixture_close(&f);
+}
+
 static void submissions(void **state) {
     (void)state;
     fixture f;
@@ -498,7 +551,8 @@ static void submissions(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(structure),     cmocka_unit_test(admission_in_order),       cmocka_unit_test(rows_and_blocks), cmocka_unit_test(masks), cmocka_unit_test(chunks),
-        cmocka_unit_test(mixed_batches), cmocka_unit_test(another_image_never_hits), cmocka_unit_test(submissions),
+        cmocka_unit_test(mixed_batches), cmocka_unit_test(another_image_never_hits), cmocka_unit_test(another_word_in_a_block_never_hits),
+        cmocka_unit_test(submissions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
