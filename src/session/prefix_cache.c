@@ -148,15 +148,16 @@ static size_t common(const ls_prefix_cache *c, const ls_prefix_entry *n, const l
     return i;
 }
 
-/* The child whose beginning is the longest beginning of the rest, where nothing but tokens entered. */
+/* The child whose beginning is the longest beginning of the rest, where the same entered beside the tokens. */
 static ls_prefix_entry *longest_part(const ls_prefix_cache *c, const ls_prefix_entry *parent, const ls_prefix_sequence *s, size_t begin, size_t *length) {
     ls_prefix_entry *best = NULL;
     bool has;
     uint8_t digest[32];
     *length = 0;
     ls_prefix_digest_extras(s, begin, begin + c->positions, &has, digest);
-    for (ls_prefix_entry *n = has ? NULL : parent->child; n; n = n->sibling) {
-        size_t same = n->has_extra ? 0 : common(c, n, s, begin);
+    for (ls_prefix_entry *n = parent->child; n; n = n->sibling) {
+        bool alike = n->has_extra == has && (!has || !memcmp(n->extra, digest, sizeof digest));
+        size_t same = alike ? common(c, n, s, begin) : 0;
         if (same <= *length) continue;
         *length = same;
         best = n;

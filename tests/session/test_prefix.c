@@ -210,6 +210,13 @@ static void test_copy_on_write_and_extras(void **state) {
         assert_ok(ls_prefix_attach(c, 2, i == 0 ? &with : i == 1 ? &another : &s, 128, &got, &e));
         assert_int_equal(got, i == 1 ? 64 : 128);
     }
+    for (int i = 0; i < 3; i++) { /* part of the image's block, for a shorter sequence with the same image alone */
+        ls_prefix_sequence part = i == 0 ? with : i == 1 ? another : s;
+        part.n = 100;
+        x->truncate(x, 2, 0);
+        assert_ok(ls_prefix_attach(c, 2, &part, 100, &got, &e));
+        assert_int_equal(got, i == 1 ? 64 : 100);
+    }
     ls_prefix_destroy(c);
     free(want);
     free(logits);
