@@ -54,6 +54,8 @@ static void read_case(vision_fixture *f, vision_case *c, const json_t *j) {
     const ls_tensor *rows = tensor(f, c, "projected");
     c->projected = rows->data;
     c->n_projected = (size_t)(rows->shape[0] * rows->shape[1] * rows->shape[2]);
+    c->pixels = tensor(f, c, "pixel_values");
+    c->tower = tensor(f, c, "tower");
 }
 
 void vision_open(vision_fixture *f, const char *folder) {
@@ -131,7 +133,7 @@ void vision_run(ls_session *s, vision_stream *r, int n) {
 
 /* ---- Numbers ---------------------------------------------------------------------------------------------------------------------- */
 
-static double rms(const float *a, const float *b, size_t n) {
+double vision_relative_rms(const float *a, const float *b, size_t n) {
     double d = 0, s = 0;
     for (size_t i = 0; i < n; i++) {
         d += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
@@ -149,7 +151,7 @@ void vision_check_numbers(const vision_fixture *f, const vision_case *c, ls_mode
     assert_int_equal(p->n, c->n_ids);
     assert_memory_equal(p->token, c->ids, c->n_ids * sizeof *c->ids);
     if (c->n_images) {
-        double d = rms(p->embeddings.data, c->projected, c->n_projected);
+        double d = vision_relative_rms(p->embeddings.data, c->projected, c->n_projected);
         if (!(d <= rows_bound)) fail_msg("%s: projected rows are off by %g relative rms", c->name, d);
     }
     size_t v = (size_t)m->graph->vocab, from = c->logits_from, rows = p->n - from;

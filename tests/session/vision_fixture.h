@@ -16,6 +16,7 @@ typedef struct vision_case {
     size_t n_ids, logits_from, n_projected;
     const float *logits;    /* [n_ids - logits_from, vocab] */
     const float *projected; /* [n_projected] numbers; NULL without images */
+    const ls_tensor *pixels, *tower; /* f32 [images, channels, size, size], and after post_layernorm [images, patches, vision hidden]; NULL likewise */
     const int32_t *greedy;  /* [VISION_NEW] */
 } vision_case;
 
@@ -49,6 +50,9 @@ typedef struct vision_stream {
 
 void vision_submit(ls_session *s, vision_stream *r); /* greedy, VISION_NEW tokens past any end */
 void vision_run(ls_session *s, vision_stream *r, int n);
+
+/* Root mean square of |a| - |b| relative to that of |b|. */
+double vision_relative_rms(const float *a, const float *b, size_t n);
 
 /* Prompt ids of |c| are the goldens'; its projected rows (relative root mean square) and logits (largest difference) on the executor of |m|,
  * which must have room for the prompt in one pass, are as near to the goldens as given. */

@@ -1,9 +1,11 @@
 /* Models that see, on backend xla with a real plugin: the goldens' 64 tokens for every case of fixtures/vision/gemma3_shapes, held-out
  * pictures, one and two, and text, alone and in a mixed batch of eight; under the exact contracts with the bits of the native executor, and
- * under float with projected rows and logits as near as f32 should be. */
+ * under float with the tower's output, projected rows and logits as near as f32 should be. */
 #include "../session/vision_fixture.h"
 
 #include <stdlib.h>
+
+#include "session/encode.h"
 
 enum { SLOTS = 8 };
 
@@ -57,12 +59,67 @@ static void exact24(void **state) {
     exact_bits("exact24");
 }
 
+/* What the tower gave after its last norm, image after image. */
+typedef struct seen {
+    float *rows;
+    size_t n;
+} seen;
+
+static void keep(void *user, const ls_node *node, float *values, int64_t rows, int64_t cols) {
+    (void)node;
+    seen *k = user;
+    memcpy(k->rows + k->n, values, (size_t)(rows * cols) * sizeof *values);
+    k->n += (size_t)(rows * cols);
+}
+
+static void check_tower(const vision_case *c, ls_executor *x, const ls_vision *v, seen *k) {
+    ls_error e = {0};
+    size_t image = (size_t)(c->pixels->shape[1] * c->pixels->shape[2] * c->pixels->shape[3]), n = c->tower->bytes / sizeof(float);
+    float *projected = calloc(c->n_projected, sizeof *projected);
+    *k = (seen){calloc(n, sizeof *k->rows), 0};
+    for (int64_t i = 0; i < c->pixels->shape[0]; i++) {
+        const float *one = (const float *)c->pixels->data + (size_t)i * image;
+        assert_ok(ls_encode_images(x, v, &one, 1, projected + i * v->graph->image_out * v->graph->vocab, &e));
+    }
+    assert_int_equal(k->n, n);
+    double tower = vision_relative_rms(k->rows, c->tower->data, n), rows = vision_relative_rms(projected, c->projected, c->n_projected);
+    if (!(tower <= 1e-4) || !(rows <= 1e-4)) fail_msg("%s: relative rms %g of the tower's output, %g of the projected rows", c->name, tower, rows);
+    free(k->rows);
+    free(projected);
+}
+
+/* The goldens' pixels through the serving module of the tower, which gives the rows of "post_layernorm" as a further result. */
+static void check_towers(ls_model *m) {
+    ls_error e = {0};
+    const ls_graph *g = m->vision.graph;
+    bool *observe = calloc(g->n_nodes, sizeof *observe);
+    int observed = 0;
+    for (size_t i = 0; i < g->n_nodes; i++) {
+        const char *last = strrchr(g->nodes[i].name, '.');
+        observed += observe[i] = last && !strcmp(last, ".post_layernorm");
+    }
+    assert_int_equal(observed, 1);
+    seen k;
+    ls_executor *x;
+    ls_executor_options o = ls_encode_options(&m->vision, 1);
+    o.observe = observe;
+    o.observer = keep;
+    o.observer_user = &k;
+    const ls_xla_options xo = {.precision = m->xla.options.precision, .observe_fused = true};
+    assert_ok(ls_xla_create(&x, g, m->checkpoint, m->xla.engine, &xo, &o, &e));
+    for (int i = 0; i < fixture.n_cases; i++)
+        if (fixture.cases[i].n_images) check_tower(&fixture.cases[i], x, &m->vision, &k);
+    x->destroy(x);
+    free(observe);
+}
+
 static void float_f32(void **state) {
     (void)state;
     vision_stream got[VISION_CASES];
     ls_model *m = vision_model(&fixture, "xla", "float", 1, 64);
     serve(m, got, fixture.n_cases);
     for (int i = 0; i < fixture.n_cases; i++) vision_check_numbers(&fixture, &fixture.cases[i], m, 1e-4, 0.002);
+    check_towers(m);
     ls_model_destroy(m);
     m = vision_model(&fixture, "xla", "float", SLOTS, 64);
     serve(m, got, SLOTS);
