@@ -9,8 +9,9 @@
 typedef struct ls_tokenizer ls_tokenizer;
 
 /* From a Hugging Face folder: tokenizer.json (preferred) or tokenizer.model, plus tokenizer_config.json,
- * special_tokens_map.json, added_tokens.json and chat_template.jinja where present. "truncation" and "padding" of
- * tokenizer.json do not apply. Errors: NOT_FOUND, UNIMPLEMENTED (a component type, named), INVALID_ARGUMENT. */
+ * special_tokens_map.json, added_tokens.json and chat_template.jinja where present; beside a preprocessor_config.json also
+ * chat_template.json and processor_config.json, whose template counts before and after chat_template.jinja. "truncation" and
+ * "padding" of tokenizer.json do not apply. Errors: NOT_FOUND, UNIMPLEMENTED (a component type, named), INVALID_ARGUMENT. */
 ls_code ls_tokenizer_open_folder(ls_tokenizer **out, const char *folder, ls_error *e);
 
 /* From GGUF metadata (tokenizer.ggml.*), see ls_checkpoint_gguf_metadata. */
@@ -67,7 +68,7 @@ const char *ls_tokenizer_token(const ls_tokenizer *t, int32_t id, size_t *len); 
 bool ls_tokenizer_is_special(const ls_tokenizer *t, int32_t id);
 int32_t ls_tokenizer_bos(const ls_tokenizer *t);                                  /* -1 when none */
 int32_t ls_tokenizer_eos(const ls_tokenizer *t);
-/* The chat template text that came with the tokenizer (tokenizer_config.json, chat_template.jinja, GGUF); NULL: none. */
+/* The chat template text that came with the tokenizer or the processor of its folder, or from GGUF; NULL: none. */
 const char *ls_tokenizer_chat_template(const ls_tokenizer *t);
 
 #endif

@@ -70,8 +70,8 @@ ls_code ls_tokenizer_set_template(ls_tokenizer *t, const char *text, size_t len,
     return LS_OK;
 }
 
-/* "chat_template": text, or a list of {"name", "template"} of which "default" counts. */
-static ls_code chat_template(ls_tokenizer *t, const json_t *config, ls_error *e) {
+/* "chat_template": text, or a list of {"name", "template"} of which "default" counts; NULL: neither. */
+static const json_t *default_template(const json_t *config) {
     const json_t *v = json_object_get(config, "chat_template"), *item;
     size_t i;
     json_array_foreach(v, i, item) {
@@ -80,7 +80,12 @@ static ls_code chat_template(ls_tokenizer *t, const json_t *config, ls_error *e)
         v = json_object_get(item, "template");
         break;
     }
-    return json_is_string(v) ? ls_tokenizer_set_template(t, json_string_value(v), json_string_length(v), e) : LS_OK;
+    return json_is_string(v) ? v : NULL;
+}
+
+static ls_code chat_template(ls_tokenizer *t, const json_t *config, ls_error *e) {
+    const json_t *v = default_template(config);
+    return v ? ls_tokenizer_set_template(t, json_string_value(v), json_string_length(v), e) : LS_OK;
 }
 
 ls_code ls_tokenizer_frame(ls_tokenizer *t, bool add_bos, bool add_eos, ls_error *e) {
@@ -176,16 +181,47 @@ out:
     return rc;
 }
 
-/* chat_template.jinja takes precedence over the configuration's text. */
-static ls_code template_file(ls_tokenizer *t, ls_arena *a, const char *folder, ls_error *e) {
+static ls_code jinja_template(ls_tokenizer *t, ls_arena *a, const char *folder, bool *found, ls_error *e) {
     const char *path;
     ls_str text = {0};
     LS_TRY(ls_path_join(a, &path, folder, "chat_template.jinja", e));
-    if (!ls_file_exists(path)) return LS_OK;
+    *found = ls_file_exists(path);
+    if (!*found) return LS_OK;
     ls_code rc = ls_file_read(&text, path, MAX_TEMPLATE, e);
     if (!rc) rc = ls_tokenizer_set_template(t, text.data ? text.data : "", text.len, e);
     ls_str_deinit(&text);
     return rc;
+}
+
+/* "chat_template" of the file |name|; |must| have it: a file without it is an error. */
+static ls_code json_template(ls_tokenizer *t, ls_arena *a, const char *folder, const char *name, bool must, bool *found, ls_error *e) {
+    json_t *root = NULL;
+    LS_TRY(load_optional(a, &root, folder, name, e));
+    *found = root && default_template(root);
+    ls_code rc = LS_OK;
+    if (*found) rc = chat_template(t, root, e);
+    else if (root && must) rc = ls_error_set(e, LS_INVALID_ARGUMENT, __FILE__, __LINE__, "%s/%s: \"chat_template\" must be a text", folder, name);
+    json_decref(root);
+    return rc;
+}
+
+static ls_code has_processor(ls_arena *a, const char *folder, bool *out, ls_error *e) {
+    const char *path;
+    LS_TRY(ls_path_join(a, &path, folder, "preprocessor_config.json", e));
+    *out = ls_file_exists(path);
+    return LS_OK;
+}
+
+/* Which template counts, as in transformers 4.57. A tokenizer's: chat_template.jinja, else the configuration's, which is set already. A processor's:
+ * chat_template.json, else chat_template.jinja, else processor_config.json's; a processor that has none of them can chat there only through its
+ * tokenizer, and takes the tokenizer's here. */
+static ls_code template_files(ls_tokenizer *t, ls_arena *a, const char *folder, ls_error *e) {
+    bool processor = false, found = false;
+    LS_TRY(has_processor(a, folder, &processor, e));
+    if (processor) LS_TRY(json_template(t, a, folder, "chat_template.json", true, &found, e));
+    if (!found) LS_TRY(jinja_template(t, a, folder, &found, e));
+    if (!found && processor) LS_TRY(json_template(t, a, folder, "processor_config.json", false, &found, e));
+    return LS_OK;
 }
 
 static ls_code open_files(ls_tokenizer **out, ls_arena *a, const char *folder, const json_t *config, ls_error *e) {
@@ -211,7 +247,7 @@ ls_code ls_tokenizer_open_folder(ls_tokenizer **out, const char *folder, ls_erro
     LS_TRY(ls_arena_create(&a, e));
     LS_GOTO(load_config(a, &config, folder, e));
     LS_GOTO(open_files(&t, a, folder, config, e));
-    LS_GOTO(template_file(t, a, folder, e));
+    LS_GOTO(template_files(t, a, folder, e));
 out:
     json_decref(config);
     ls_arena_destroy(a);

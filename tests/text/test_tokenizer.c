@@ -230,12 +230,69 @@ static void damaged_models_are_harmless(void **state) {
     ls_str_deinit(&file);
 }
 
+/* ---- Which chat template counts ------------------------------------------------------------------------------------------------------- */
+
+enum { CONFIG, JINJA, JSON, PROCESSOR, PREPROCESSOR, TEMPLATE_FILES };
+
+static const struct {
+    const char *name, *text;
+} template_file[TEMPLATE_FILES] = {{"tokenizer_config.json", "{\"chat_template\": \"config\"}"},
+                                   {"chat_template.jinja", "jinja"},
+                                   {"chat_template.json", "{\"chat_template\": \"json\"}"},
+                                   {"processor_config.json", "{\"image_seq_length\": 16, \"chat_template\": \"processor\"}"},
+                                   {"preprocessor_config.json", "{}"}};
+
+static void write_text(const char *folder, const char *name, const char *text) {
+    char path[128];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    if (!text) {
+        remove(path);
+        return;
+    }
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(text, 1, strlen(text), f), strlen(text));
+    assert_int_equal(fclose(f), 0);
+}
+
+/* What AutoTokenizer of transformers 4.57.6 takes of the files |has|, and beside a preprocessor_config.json what AutoProcessor takes; where that has
+ * none, the tokenizer's. */
+static const char *theirs(unsigned has) {
+    const bool processor = has >> PREPROCESSOR & 1;
+    if (processor && has >> JSON & 1) return "json";
+    if (has >> JINJA & 1) return "jinja";
+    if (processor && has >> PROCESSOR & 1) return "processor";
+    return has >> CONFIG & 1 ? "config" : NULL;
+}
+
+static void the_template_is_the_one_of_transformers(void **state) {
+    (void)state;
+    ls_error e = {0};
+    ls_tokenizer *t = NULL;
+    char folder[] = "/tmp/ls_tokenizer_XXXXXX";
+    assert_non_null(mkdtemp(folder));
+    write_text(folder, "tokenizer.json", "{" BPE "}");
+    for (unsigned has = 0; has < 1 << TEMPLATE_FILES; has++) {
+        for (int i = 0; i < TEMPLATE_FILES; i++) write_text(folder, template_file[i].name, has >> i & 1 ? template_file[i].text : NULL);
+        assert_ok(ls_tokenizer_open_folder(&t, folder, &e));
+        const char *found = ls_tokenizer_chat_template(t), *want = theirs(has);
+        if (!found != !want || (want && strcmp(found, want))) fail_msg("files %x: template \"%s\", not \"%s\"", has, found ? found : "", want ? want : "");
+        ls_tokenizer_close(t);
+    }
+    write_text(folder, "chat_template.json", "{\"chat_template\": 7}");
+    assert_error(ls_tokenizer_open_folder(&t, folder, &e), LS_INVALID_ARGUMENT, "chat_template.json: \"chat_template\" must be a text");
+    for (int i = 0; i < TEMPLATE_FILES; i++) write_text(folder, template_file[i].name, NULL);
+    write_text(folder, "tokenizer.json", NULL);
+    remove(folder);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(unknown_parts_are_refused_by_name), cmocka_unit_test(broken_models_are_refused),
         cmocka_unit_test(foreign_regex_syntax_is_refused), cmocka_unit_test(a_regex_cannot_hang),
         cmocka_unit_test(configuration_adds_roles_and_flags), cmocka_unit_test(invalid_utf8_is_replaced),
         cmocka_unit_test(a_megabyte_is_quick), cmocka_unit_test(gguf_refusals_name_the_key),
-        cmocka_unit_test(damaged_models_are_harmless), cmocka_unit_test(folders_without_a_tokenizer_are_refused)};
+        cmocka_unit_test(damaged_models_are_harmless), cmocka_unit_test(folders_without_a_tokenizer_are_refused),
+        cmocka_unit_test(the_template_is_the_one_of_transformers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
