@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -52,7 +53,32 @@ void ls_build_init(ls_build *b, ls_graph *g, ls_checkpoint *c, const json_t *con
                       (long long)b->hidden, b->heads, MAX_HEAD_DIM);
 }
 
+/* The layer that the tensor |name| of the list belongs to; -1: it is none of a layer. */
+static long layer_of(const char *name, const char *list) {
+    size_t n = strlen(list);
+    char *end;
+    if (strncmp(name, list, n) || name[n] < '0' || name[n] > '9') return -1;
+    long layer = strtol(name + n, &end, 10);
+    return *end == '.' ? layer : -1;
+}
+
+/* A layer beyond the configuration's number would be left out in silence, and the answers would be another model's. Families whose checkpoints hold
+ * layers that take no part in the logits have them under names of their own (MiMo's "model.mtp_layers"). */
+static void refuse_further_layers(ls_build *b) {
+    char list[160];
+    snprintf(list, sizeof list, "%s.%s.", b->root, b->list);
+    for (size_t i = 0; !b->rc && i < ls_checkpoint_count(b->c); i++) {
+        const char *name = ls_checkpoint_at(b->c, i)->name;
+        long layer = layer_of(name, list);
+        if (layer >= b->layers)
+            LS_BUILD_FAIL(b, LS_INVALID_ARGUMENT,
+                          "tensor \"%s\" belongs to layer %ld; config \"%s\" %d allows layers 0 to %d: give the configuration that belongs to these weights",
+                          name, layer, ls_cfg_has(b, "num_layers") ? "num_layers" : "num_hidden_layers", b->layers, b->layers - 1);
+    }
+}
+
 ls_code ls_build_finish(ls_build *b) {
+    refuse_further_layers(b);
     b->g->hidden = b->hidden;
     b->g->vocab = b->vocab;
     b->g->max_context = b->max_positions;

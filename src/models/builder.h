@@ -55,7 +55,7 @@ typedef struct ls_build_defaults {
  * The root is "model". |defaults| may be NULL. */
 void ls_build_init(ls_build *b, ls_graph *g, ls_checkpoint *c, const json_t *config, const ls_build_options *o,
                    const ls_build_defaults *defaults, ls_error *e);
-/* Gives the graph its sizes; returns the first error. */
+/* Gives the graph its sizes; returns the first error. INVALID_ARGUMENT: the checkpoint has tensors of more layers than the configuration. */
 ls_code ls_build_finish(ls_build *b);
 void ls_build_scope_layer(ls_build *b, int layer); /* "<root>.<list>.<layer>" */
 void ls_build_scope(ls_build *b, const char *fmt, ...) LS_PRINTF(2, 3);

@@ -197,6 +197,8 @@ static const refusal refusals[] = {
     {"llama", "rms_norm_eps", "0", LS_INVALID_ARGUMENT, "eps"},
     {"llama", "partial_rotary_factor", "0.5", LS_UNIMPLEMENTED, "\"partial_rotary_factor\" is 0.5"},
     {"llama", "num_hidden_layers", "4", LS_NOT_FOUND, "\"model.layers.3.input_layernorm.weight\""},
+    {"llama", "num_hidden_layers", "2", LS_INVALID_ARGUMENT, "layer 2; config \"num_hidden_layers\" 2 allows layers 0 to 1"},
+    {"exaone", "num_layers", "1", LS_INVALID_ARGUMENT, "layer 1; config \"num_layers\" 1 allows layers 0 to 0"},
     {"llama", "num_hidden_layers", "2000", LS_OUT_OF_RANGE, "num_hidden_layers"},
     {"llama", "hidden_size", "66", LS_INVALID_ARGUMENT, "66"},
     {"llama", "head_dim", "7", LS_INVALID_ARGUMENT, "7 columns"},
@@ -358,6 +360,7 @@ static void towers_are_built_or_refused_by_name(void **state) {
         {"{\"mm_tokens_per_image\": 16}", LS_INVALID_ARGUMENT, "the 18 patches"},
         {"{\"text_config\": {\"hidden_size\": 48}}", LS_INVALID_ARGUMENT, "mm_input_projection_weight\" has shape [144, 32]; the configuration needs [144, 48]"},
         {"{\"vision_config\": {\"num_hidden_layers\": 3}}", LS_NOT_FOUND, "vision_tower.vision_model.encoder.layers.2.layer_norm1.weight"},
+        {"{\"vision_config\": {\"num_hidden_layers\": 1}}", LS_INVALID_ARGUMENT, "tensor \"vision_tower.vision_model.encoder.layers.1.layer_norm1.bias\" belongs to layer 1"},
         {"{\"model_type\": \"llama\"}", LS_UNIMPLEMENTED, "architecture \"llama\" declares \"vision_config\""},
     };
     ls_error e = {0};
