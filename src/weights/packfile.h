@@ -99,7 +99,8 @@ typedef struct ls_pack_source {
     void *progress_user;
 } ls_pack_source;
 
-/* Writes |path| by way of a temporary file beside it, which is synced and renamed at the end and deleted on failure. */
+/* Writes |path| by way of a temporary file beside it, which is synced and renamed at the end and deleted on failure; those that killed processes left of
+ * |path| are deleted first. */
 ls_code ls_packfile_write(const char *path, const ls_pack_source *s, ls_error *e);
 
 #endif

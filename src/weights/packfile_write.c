@@ -1,13 +1,12 @@
 /* Writing a pack file. Every size is known before a byte is written, so the large sections stream to their final places, each part with its digest; the
  * tables of digests and the header follow, and the file gets its name last. */
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/lock.h"
 #include "base/sha256.h"
+#include "base/temporary.h"
 #include "weights/checkpoint.h"
 #include "weights/packfile_layout.h"
 
@@ -243,23 +242,19 @@ static ls_code check_target(const char *path, const ls_checkpoint *c, ls_error *
 }
 
 ls_code ls_packfile_write(const char *path, const ls_pack_source *s, ls_error *e) {
-    writing w = {.s = s, .path = path, .fd = -1};
-    ls_str tmp = {0};
+    writing w = {.s = s, .path = path};
+    ls_temporary t = {0};
     ls_code rc;
     LS_GOTO(check_target(path, s->checkpoint, e));
-    LS_GOTO(ls_str_printf(&tmp, e, "%s.%ld.%016llx.tmp", path, (long)getpid(), (unsigned long long)ls_nonce()));
-    w.fd = open(tmp.data, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-    if (w.fd < 0)
-        LS_FAIL_GOTO(e, errno == ENOENT || errno == ENOTDIR ? LS_NOT_FOUND : LS_PERMISSION_DENIED, "cannot create \"%s\": %s", tmp.data, strerror(errno));
-    rc = write_all(&w, e);
-    if (close(w.fd) && !rc) rc = ls_error_set(e, LS_RESOURCE_EXHAUSTED, __FILE__, __LINE__, "cannot write \"%s\": %s", path, strerror(errno));
-    if (!rc && rename(tmp.data, path))
-        rc = ls_error_set(e, LS_UNKNOWN, __FILE__, __LINE__, "cannot rename \"%s\" to \"%s\": %s", tmp.data, path, strerror(errno));
-    if (rc) unlink(tmp.data);
+    ls_temporary_sweep(path);
+    LS_GOTO(ls_temporary_open(&t, path, 0644, e));
+    w.fd = t.fd;
+    LS_GOTO(write_all(&w, e));
+    rc = ls_temporary_publish(&t, e);
 out:
+    ls_temporary_drop(&t);
     for (int i = 0; i < LS_SECTION_COUNT; i++) ls_str_deinit(&w.text[i]);
     ls_free(w.tensor_sha256);
     ls_free(w.matrix_sha256);
-    ls_str_deinit(&tmp);
     return rc;
 }

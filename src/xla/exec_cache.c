@@ -1,19 +1,16 @@
-/* Entries are <key>.exec; hashes of libraries are <SHA-256 of the path>.hash; <name>.tmp.XXXXXX is being written, by whoever holds
- * its lock. */
+/* Entries are <key>.exec; hashes of libraries are <SHA-256 of the path>.hash; beside them lie temporary files (base/temporary.h) of what is being written. */
 #include "xla/exec_cache.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
 #include "base/sha256.h"
+#include "base/temporary.h"
 
 struct ls_exec_cache {
     ls_arena *arena;
@@ -55,27 +52,6 @@ static ls_code default_folder(ls_str *out, ls_error *e) {
     LS_FAIL(e, LS_FAILED_PRECONDITION, "neither XDG_CACHE_HOME nor HOME is an absolute path; set one of them, compiled programs are kept there");
 }
 
-/* ---- What a killed process left ----------------------------------------------------------------------------------- */
-
-static const char temporary_suffix[] = ".tmp.XXXXXX";
-
-static bool is_temporary(const char *name) {
-    size_t n = strlen(name), end = sizeof temporary_suffix - 1, dot = sizeof ".tmp." - 1;
-    return n > end && !memcmp(name + n - end, temporary_suffix, dot);
-}
-
-/* Deletes temporary files that nobody holds. Failures do not matter: they only cost space. */
-static void sweep(const char *folder) {
-    DIR *d = opendir(folder);
-    for (const struct dirent *entry; d && (entry = readdir(d));) {
-        int fd = is_temporary(entry->d_name) ? openat(dirfd(d), entry->d_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK) : -1;
-        if (fd < 0) continue;
-        if (!flock(fd, LOCK_EX | LOCK_NB)) unlinkat(dirfd(d), entry->d_name, 0);
-        close(fd);
-    }
-    if (d) closedir(d);
-}
-
 /* ---- Opening -------------------------------------------------------------------------------------------------------- */
 
 ls_code ls_exec_cache_open(ls_exec_cache **out, const char *folder, ls_error *e) {
@@ -87,7 +63,7 @@ ls_code ls_exec_cache_open(ls_exec_cache **out, const char *folder, ls_error *e)
     LS_GOTO(folder ? ls_str_append(&path, folder, SIZE_MAX, e) : default_folder(&path, e));
     if (!path.len) LS_FAIL_GOTO(e, LS_INVALID_ARGUMENT, "the cache folder's name is empty");
     LS_GOTO(make_folders(&path, e));
-    sweep(path.data);
+    ls_temporary_sweep_folder(path.data);
     LS_GOTO(ls_arena_create(&a, e));
     LS_GOTO(ls_arena_alloc(a, &c, 1, sizeof *c, e));
     c->arena = a;
@@ -120,35 +96,14 @@ static ls_code write_all(int fd, const void *data, size_t bytes, const char *pat
     return LS_OK;
 }
 
-/* Makes and locks the file; again when a sweeper came between the two. */
-static int open_temporary(char *name, size_t len) {
-    for (;;) {
-        struct stat st;
-        int fd = mkostemp(name, O_CLOEXEC);
-        if (fd < 0) return fd;
-        flock(fd, LOCK_EX);
-        if (fstat(fd, &st) || st.st_nlink) return fd;
-        close(fd);
-        memcpy(name + len - 6, "XXXXXX", 6);
-    }
-}
-
-/* Writes head and body to a temporary file and renames it to |path|. A file system without locks leaves the file unlocked and the
- * sweeper unable to lock it, so it stays. */
+/* Writes head and body to a temporary file and renames it to |path|. */
 static ls_code publish(const char *path, const ls_str *head, const void *body, size_t bytes, ls_error *e) {
-    ls_str temporary = {0};
-    ls_code rc;
-    int fd = -1;
-    LS_GOTO(ls_str_printf(&temporary, e, "%s%s", path, temporary_suffix));
-    fd = open_temporary(temporary.data, temporary.len);
-    if (fd < 0) LS_FAIL_GOTO(e, LS_PERMISSION_DENIED, "cannot write beside \"%s\": %s", path, strerror(errno));
-    LS_GOTO(write_all(fd, head->data, head->len, path, e));
-    LS_GOTO(write_all(fd, body, bytes, path, e));
-    if (rename(temporary.data, path)) LS_FAIL_GOTO(e, LS_UNKNOWN, "cannot rename a temporary file to \"%s\": %s", path, strerror(errno));
-out:
-    if (fd >= 0) close(fd);
-    if (fd >= 0 && rc) unlink(temporary.data);
-    ls_str_deinit(&temporary);
+    ls_temporary t;
+    LS_TRY(ls_temporary_open(&t, path, 0600, e));
+    ls_code rc = write_all(t.fd, head->data, head->len, path, e);
+    if (!rc) rc = write_all(t.fd, body, bytes, path, e);
+    if (!rc) return ls_temporary_publish(&t, e);
+    ls_temporary_drop(&t);
     return rc;
 }
 

@@ -1,9 +1,14 @@
-/* src/base: sizes, arena, strings, UTF-8, JSON reads and SHA-256 against published vectors. */
+/* src/base: sizes, arena, strings, UTF-8, JSON reads, SHA-256 against published vectors, temporary files. */
 #include "test.h"
+
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/json.h"
 #include "base/sha256.h"
 #include "base/sha256_blocks.h"
+#include "base/temporary.h"
 
 static void sizes_are_checked(void **state) {
     (void)state;
@@ -113,9 +118,59 @@ static void sha256_instructions_give_the_same_state(void **state) {
     }
 }
 
+/* A file that nobody locks, as a killed process leaves it, or as a user names one. */
+static void leave(const char *folder, const char *name) {
+    char path[128];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fclose(f), 0);
+}
+
+static bool take_away(const char *folder, const char *name) {
+    char path[128];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return !remove(path);
+}
+
+static void temporary_files_are_published_or_swept(void **state) {
+    (void)state;
+    ls_error e = {0};
+    ls_temporary t, other;
+    char folder[] = "/tmp/ls_base_XXXXXX", path[64];
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/model", folder);
+    leave(folder, "model.tmp.0123456789abcdef");
+    leave(folder, "model2.tmp.0123456789abcdef");
+    leave(folder, "model.tmp.my own backup is");
+    leave(folder, "model.tmp.0123456789ABCDEF");
+    assert_ok(ls_temporary_open(&t, path, 0644, &e));
+    assert_ok(ls_temporary_open(&other, path, 0644, &e));
+    ls_temporary_sweep(path); /* neither what is being written, nor what belongs to another file or has a name of its own */
+    assert_int_equal(write(t.fd, "whole", 5), 5);
+    assert_ok(ls_temporary_publish(&t, &e));
+    ls_temporary_drop(&t);
+    ls_temporary_drop(&other);
+    assert_false(take_away(folder, "model.tmp.0123456789abcdef"));
+    assert_true(take_away(folder, "model.tmp.my own backup is"));
+    assert_true(take_away(folder, "model.tmp.0123456789ABCDEF"));
+    ls_temporary_sweep_folder(folder);
+    assert_false(take_away(folder, "model2.tmp.0123456789abcdef"));
+    assert_true(take_away(folder, "model"));
+    assert_ok(ls_temporary_open(&t, path, 0644, &e));
+    assert_int_equal(mkdir(path, 0700), 0);
+    leave(path, "inside");
+    assert_error(ls_temporary_publish(&t, &e), LS_UNKNOWN, "cannot rename");
+    assert_true(take_away(path, "inside"));
+    assert_true(take_away(folder, "model"));
+    assert_int_equal(rmdir(folder), 0); /* nothing else was left */
+    assert_error(ls_temporary_open(&t, path, 0644, &e), LS_NOT_FOUND, "cannot create");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(sizes_are_checked), cmocka_unit_test(arena_keeps_strings),
         cmocka_unit_test(text_has_a_ceiling), cmocka_unit_test(utf8_round_trips), cmocka_unit_test(json_reads_are_typed),
-        cmocka_unit_test(sha256_matches_published_vectors), cmocka_unit_test(sha256_instructions_give_the_same_state)};
+        cmocka_unit_test(sha256_matches_published_vectors), cmocka_unit_test(sha256_instructions_give_the_same_state),
+        cmocka_unit_test(temporary_files_are_published_or_swept)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

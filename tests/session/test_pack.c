@@ -4,9 +4,12 @@
  * a program would, which the checks behind them find. */
 #include "test.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/sha256.h"
@@ -188,6 +191,49 @@ static void an_interrupted_packing_leaves_nothing(void **state) {
     unlink(pack_path);
     assert_error(ls_model_pack(fixture_path("llama"), pack_path, &o, NULL, &e), LS_CANCELLED, "interrupted");
     assert_false(ls_file_exists(pack_path)); /* and drop_folder finds no temporary file */
+}
+
+static int end_of_killed[2];
+
+static bool say_and_wait(void *user) {
+    (void)user;
+    if (write(end_of_killed[1], "x", 1) == 1) pause();
+    _exit(1);
+}
+
+static int temporary_files(void) {
+    char folder[64];
+    int n = 0;
+    snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(pack_path, '/') - pack_path), pack_path);
+    DIR *d = opendir(folder);
+    assert_non_null(d);
+    for (const struct dirent *x; (x = readdir(d));) n += strstr(x->d_name, ".tmp.") != NULL;
+    closedir(d);
+    return n;
+}
+
+/* A packing that is killed cannot delete what it wrote; the next one to the same file does, but not while the other lives. */
+static void what_a_killed_packing_left_is_deleted(void **state) {
+    (void)state;
+    ls_pack_options o = {.struct_size = sizeof o, .threads = 1, .cancelled = say_and_wait};
+    char byte;
+    assert_int_equal(pipe(end_of_killed), 0);
+    pid_t child = fork();
+    if (!child) {
+        ls_model_pack(fixture_path("llama"), pack_path, &o, NULL, NULL);
+        _exit(1);
+    }
+    assert_int_equal(read(end_of_killed[0], &byte, 1), 1);
+    assert_int_equal(temporary_files(), 1);
+    pack("llama", "exact16");
+    assert_int_equal(temporary_files(), 1);
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    assert_int_equal(temporary_files(), 1);
+    pack("llama", "exact16");
+    assert_int_equal(temporary_files(), 0);
+    close(end_of_killed[0]);
+    close(end_of_killed[1]);
 }
 
 /* ---- Damage -------------------------------------------------------------------------------------------------------- */
@@ -394,7 +440,8 @@ static void the_check_reads_every_byte(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(families_say_the_same), cmocka_unit_test(levels_share_a_file),
                                        cmocka_unit_test(matrices_are_used_in_place), cmocka_unit_test(other_uses_are_refused),
-                                       cmocka_unit_test(an_interrupted_packing_leaves_nothing), cmocka_unit_test(damage_is_found),
+                                       cmocka_unit_test(an_interrupted_packing_leaves_nothing),
+                                       cmocka_unit_test(what_a_killed_packing_left_is_deleted), cmocka_unit_test(damage_is_found),
                                        cmocka_unit_test(forgeries_are_refused), cmocka_unit_test(other_versions_are_refused),
                                        cmocka_unit_test(damaged_weights_only_give_other_numbers), cmocka_unit_test(the_check_reads_every_byte)};
     return cmocka_run_group_tests(tests, make_folder, drop_folder);

@@ -625,8 +625,8 @@ static void killed_writers_leave_nothing(void **state) {
     snprintf(folder, sizeof folder, "%s/killed", cache);
     assert_ok(ls_exec_cache_open(&c, folder, &e));
     ls_exec_cache_close(c);
-    snprintf(half, sizeof half, "%s/entry.exec.tmp.AbCd12", folder);
-    snprintf(held, sizeof held, "%s/entry.exec.tmp.EfGh34", folder);
+    snprintf(half, sizeof half, "%s/entry.exec.tmp.00112233445566aa", folder);
+    snprintf(held, sizeof held, "%s/entry.exec.tmp.00112233445566bb", folder);
     snprintf(other, sizeof other, "%s/entry.exec", folder);
     int ends[2];
     char byte;
