@@ -10,9 +10,9 @@ enum { OPT_JSON = OPT_COMMAND };
 
 static const char help[] =
     "Usage: lockstep pack MODEL -o FILE [OPTIONS]\n\n"
-    "Writes one file with everything backend native needs: weights in the form that it computes with, tokenizer, chat template, configuration,\n"
-    "identity and checksums (docs/pack.md). Every command that takes MODEL takes the file; it is mapped, not read, so a model starts at once and\n"
-    "processes share its memory. Answers are the same, bit for bit. lockstep inspect FILE --check verifies all its checksums.\n"
+    "Writes one file with everything backend native needs: weights in the form that it computes with, tokenizer, chat template, image processor,\n"
+    "configuration, identity and checksums (docs/pack.md). Every command that takes MODEL takes the file; it is mapped, not read, so a model starts\n"
+    "at once and processes share its memory. Answers are the same, bit for bit. lockstep inspect FILE --check verifies all its checksums.\n"
     "MODEL is a .gguf file, a Hugging Face folder, or org/name from the cache (lockstep pull).\n\n"
     "  -o, --output FILE   the file to write; replaced only when all is written\n"
     "  --contract NAME     exact16 (default), exact16-kv8 or exact24; also LOCKSTEP_CONTRACT\n"
@@ -46,6 +46,9 @@ static int print_result(const char *output, const char *text, bool json, double 
     json_t *pack = json_object_get(o, "pack");
     json_object_set_new(pack, "output", json_string(output));
     json_object_set_new(pack, "seconds", json_real(seconds));
+    const json_t *vision = json_object_get(o, "vision");
+    if (json_is_false(json_object_get(vision, "available")))
+        fprintf(stderr, "lockstep: note: the file serves text only, as the model does: %s\n", json_string_value(json_object_get(vision, "reason")));
     int code = CLI_OK;
     if (json) code = cli_print_json(json_incref(pack));
     else

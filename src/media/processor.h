@@ -34,7 +34,14 @@ typedef struct ls_image_processor {
  * Errors: UNIMPLEMENTED (another processor's type, a size that is not height and width, a filter other than 0 to 3), INVALID_ARGUMENT (types, ranges). */
 ls_code ls_image_processor_from_json(ls_image_processor *out, const json_t *preprocessor, const json_t *processor, ls_error *e);
 
-/* From these files in |folder|. NOT_FOUND: no preprocessor_config.json. */
+/* The files of |folder| that say it all, as one object: "preprocessor_config", and "processor_config" where there is one. *out is the caller's. NOT_FOUND: no
+ * preprocessor_config.json; INVALID_ARGUMENT: no JSON objects. */
+ls_code ls_image_processor_files(json_t **out, const char *folder, ls_error *e);
+
+/* From such an object. Errors as ls_image_processor_from_json. */
+ls_code ls_image_processor_from_files(ls_image_processor *out, const json_t *files, ls_error *e);
+
+/* From the files in |folder|. Errors of both. */
 ls_code ls_image_processor_load(ls_image_processor *out, const char *folder, ls_error *e);
 
 /* A rectangle of the picture. */

@@ -101,29 +101,43 @@ ls_code ls_image_processor_from_json(ls_image_processor *out, const json_t *prep
     return LS_OK;
 }
 
-/* Reads |name| in |folder|; *out stays NULL where the file is absent and need not be there. */
-static ls_code load(json_t **out, const char *folder, const char *name, bool needed, ls_error *e) {
-    ls_arena *a = NULL;
-    const char *path;
-    ls_code rc;
+/* Reads |name|.json in |folder| into |files|; one that need not be there may be absent. */
+static ls_code add_file(json_t *files, ls_arena *a, const char *folder, const char *name, bool needed, ls_error *e) {
+    const char *path, *file;
+    json_t *v = NULL;
+    LS_TRY(ls_arena_printf(a, &file, e, "%s.json", name));
+    LS_TRY(ls_path_join(a, &path, folder, file, e));
+    if (!needed && !ls_file_exists(path)) return LS_OK;
+    LS_TRY(ls_json_load(&v, path, CONFIG_BYTES, e));
+    bool object = json_is_object(v);
+    if (json_object_set_new(files, name, v)) LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "%s: out of memory", file);
+    if (!object) LS_FAIL(e, LS_INVALID_ARGUMENT, "\"%s\" is not a JSON object", file);
+    return LS_OK;
+}
+
+ls_code ls_image_processor_files(json_t **out, const char *folder, ls_error *e) {
+    ls_arena *a;
     LS_TRY(ls_arena_create(&a, e));
-    LS_GOTO(ls_path_join(a, &path, folder, name, e));
-    if (needed || ls_file_exists(path)) LS_GOTO(ls_json_load(out, path, CONFIG_BYTES, e));
-    if (*out && !json_is_object(*out)) LS_FAIL_GOTO(e, LS_INVALID_ARGUMENT, "\"%s\" is not a JSON object", name);
-out:
+    json_t *files = json_object();
+    ls_code rc = files ? LS_OK : ls_error_set(e, LS_RESOURCE_EXHAUSTED, __FILE__, __LINE__, "image processor: out of memory");
+    if (!rc) rc = add_file(files, a, folder, "preprocessor_config", true, e);
+    if (!rc) rc = add_file(files, a, folder, "processor_config", false, e);
     ls_arena_destroy(a);
+    if (rc) json_decref(files);
+    else *out = files;
     return rc;
 }
 
+ls_code ls_image_processor_from_files(ls_image_processor *out, const json_t *files, ls_error *e) {
+    const json_t *preprocessor = json_object_get(files, "preprocessor_config"), *processor = json_object_get(files, "processor_config");
+    if (!json_is_object(preprocessor)) LS_FAIL(e, LS_INVALID_ARGUMENT, "\"preprocessor_config\" is not a JSON object");
+    return ls_image_processor_from_json(out, preprocessor, processor, e);
+}
+
 ls_code ls_image_processor_load(ls_image_processor *out, const char *folder, ls_error *e) {
-    json_t *preprocessor = NULL, *processor = NULL;
-    ls_code rc;
-    LS_GOTO(load(&preprocessor, folder, "preprocessor_config.json", true, e));
-    LS_GOTO(load(&processor, folder, "processor_config.json", false, e));
-    rc = ls_image_processor_from_json(out, preprocessor, processor, e);
-    if (rc) rc = ls_error_wrap(e, rc, "image processor of %s", folder);
-out:
-    json_decref(preprocessor);
-    json_decref(processor);
-    return rc;
+    json_t *files;
+    LS_TRY(ls_image_processor_files(&files, folder, e));
+    ls_code rc = ls_image_processor_from_files(out, files, e);
+    json_decref(files);
+    return rc ? ls_error_wrap(e, rc, "image processor of %s", folder) : LS_OK;
 }

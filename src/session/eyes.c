@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "session/encode.h"
+#include "weights/packfile.h"
 
 enum { IMAGE_CACHE_BYTES = 64 << 20, GEMMA3_BOI = 255999, GEMMA3_EOI = 256000, GEMMA3_IMAGE = 262144, GEMMA3_TOKENS = 256, TOKENIZER_CONFIG_BYTES = 16 << 20 };
 
@@ -81,12 +82,31 @@ static ls_code check_sizes(const ls_eyes *x, const ls_vision *v, int64_t text_hi
     return LS_OK;
 }
 
-static ls_code open_parts(ls_eyes *x, const ls_vision *v, ls_checkpoint *c, const ls_tokenizer *t, int64_t text_hidden, ls_error *e) {
+/* The processor of a pack file. Its tokens were compared with tokenizer_config.json when it was packed. */
+static ls_code open_packed_processor(ls_eyes *x, const ls_packfile *p, ls_error *e) {
+    const ls_pack_span *s = &p->section[LS_SECTION_IMAGES];
+    const char *name = ls_section_name(LS_SECTION_IMAGES);
+    json_t *files;
+    if (!s->data)
+        LS_FAIL(e, LS_UNIMPLEMENTED, "\"%s\" has no section %s: the model that was packed took no pictures, for a reason that `lockstep inspect` of it tells",
+                p->path, name);
+    LS_TRY(ls_json_parse(&files, (const char *)s->data, s->size, name, e));
+    ls_code rc = ls_image_processor_from_files(&x->processor, files, e);
+    json_decref(files);
+    return rc ? ls_error_wrap(e, rc, "\"%s\": section %s", p->path, name) : LS_OK;
+}
+
+static ls_code open_processor(ls_eyes *x, const ls_checkpoint *c, const ls_tokenizer *t, ls_error *e) {
     const char *folder = ls_checkpoint_folder(c);
+    if (ls_checkpoint_pack(c)) return open_packed_processor(x, ls_checkpoint_pack(c), e);
     if (!folder) LS_FAIL(e, LS_UNIMPLEMENTED, "images need a Hugging Face folder with its preprocessor_config.json");
-    LS_TRY(read_tokens(x, ls_checkpoint_config(c), t, e));
     LS_TRY(check_tokenizer_config(&x->tokens, t, folder, e));
-    LS_TRY(ls_image_processor_load(&x->processor, folder, e));
+    return ls_image_processor_load(&x->processor, folder, e);
+}
+
+static ls_code open_parts(ls_eyes *x, const ls_vision *v, ls_checkpoint *c, const ls_tokenizer *t, int64_t text_hidden, ls_error *e) {
+    LS_TRY(read_tokens(x, ls_checkpoint_config(c), t, e));
+    LS_TRY(open_processor(x, c, t, e));
     return check_sizes(x, v, text_hidden, e);
 }
 

@@ -31,7 +31,7 @@ typedef struct ls_eyes_backend {
     bool pin;
 } ls_eyes_backend;
 
-/* Reads ids from the checkpoint's configuration and the processor from its folder. |v|: the tower, which outlives |x|, its graph NULL when
+/* Reads ids from the checkpoint's configuration and the processor from its folder or pack file. |v|: the tower, which outlives |x|, its graph NULL when
  * there is none, for the reason |why| (code LS_OK: no vision is declared). Only RESOURCE_EXHAUSTED fails; everything else makes a text
  * model with x->why. |text_hidden|: columns of the text model's embeddings. */
 ls_code ls_eyes_open(ls_eyes *x, const ls_vision *v, const ls_error *why, ls_checkpoint *c, const ls_tokenizer *t, int64_t text_hidden, ls_error *e);

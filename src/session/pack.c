@@ -140,20 +140,36 @@ static ls_code identify(const packer *k, ls_pack_identity *id, ls_error *e) {
     return LS_OK;
 }
 
+static int append(const char *bytes, size_t n, void *user) { return ls_str_append(user, bytes, n, NULL) ? -1 : 0; }
+
+/* The settings of the image processor as text, when the model sees; |out| stays empty when it does not. */
+static ls_code write_processor(const packer *k, ls_str *out, ls_error *e) {
+    json_t *files;
+    if (!k->m->eyes.vision) return LS_OK;
+    LS_TRY(ls_image_processor_files(&files, ls_checkpoint_folder(k->m->checkpoint), e));
+    int failed = json_dump_callback(files, append, out, JSON_COMPACT);
+    json_decref(files);
+    if (failed) LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "section %s: out of memory", ls_section_name(LS_SECTION_IMAGES));
+    return LS_OK;
+}
+
 static ls_code write_file(packer *k, const char *output, ls_error *e) {
     const ls_tokenizer *t = k->m->tokenizer;
     const char *chat = t ? ls_tokenizer_chat_template(t) : NULL;
-    ls_str tables = {0};
+    ls_str tables = {0}, processor = {0};
     ls_pack_source s = {.checkpoint = k->m->checkpoint, .stored = k->stored, .matrices = k->matrices, .n_matrices = k->n, .matrix = give_matrix, .user = k,
                         .progress = k->o.progress, .progress_user = k->o.progress_user};
     ls_code rc = LS_OK;
     if (t) LS_GOTO(ls_tokenizer_write_tables(t, &tables, e));
+    LS_GOTO(write_processor(k, &processor, e));
     LS_GOTO(identify(k, &s.id, e));
+    s.image_processor = (ls_pack_span){(const uint8_t *)processor.data, processor.len};
     s.tokenizer = (ls_pack_span){(const uint8_t *)tables.data, tables.len};
     if (chat && *chat) s.chat_template = (ls_pack_span){(const uint8_t *)chat, strlen(chat)};
     rc = ls_packfile_write(output, &s, e);
 out:
     ls_str_deinit(&tables);
+    ls_str_deinit(&processor);
     return rc;
 }
 

@@ -7,8 +7,8 @@
 #include "weights/checkpoint.h"
 #include "weights/packfile_layout.h"
 
-static const char *const section_names[LS_SECTION_COUNT] = {"config",    "generation_config", "tensors",     "matrices",
-                                                            "tokenizer", "chat_template",     "tensor_data", "packed_weights"};
+static const char *const section_names[LS_SECTION_COUNT] = {"config",        "generation_config", "tensors",        "matrices",       "tokenizer",
+                                                            "chat_template", "tensor_data",       "packed_weights", "image_processor"};
 
 const char *ls_section_name(ls_section s) { return (unsigned)s < LS_SECTION_COUNT ? section_names[s] : "unknown"; }
 
@@ -93,7 +93,7 @@ static ls_code read_sections(packing *x, uint32_t sections, ls_error *e) {
     return LS_OK;
 }
 
-static bool is_optional(int s) { return s == LS_SECTION_TOKENIZER || s == LS_SECTION_CHAT_TEMPLATE; }
+static bool is_optional(int s) { return s == LS_SECTION_TOKENIZER || s == LS_SECTION_CHAT_TEMPLATE || s == LS_SECTION_IMAGES; }
 static bool is_large(int s) { return s == LS_SECTION_TENSOR_DATA || s == LS_SECTION_WEIGHTS; }
 
 static ls_code check_sections(const packing *x, ls_error *e) {

@@ -32,6 +32,7 @@ typedef enum ls_section {
     LS_SECTION_CHAT_TEMPLATE, /* optional, only with a tokenizer */
     LS_SECTION_TENSOR_DATA,   /* tensors as the checkpoint has them */
     LS_SECTION_WEIGHTS,       /* packed matrices */
+    LS_SECTION_IMAGES,        /* settings of the image processor, JSON; only of a model that sees */
     LS_SECTION_COUNT
 } ls_section;
 
@@ -88,7 +89,7 @@ ls_code ls_packfile_check(const ls_checkpoint *c, void (*progress)(void *user, d
 typedef struct ls_pack_source {
     const ls_checkpoint *checkpoint; /* whose configurations and tensors go into the file */
     ls_pack_identity id;
-    ls_pack_span tokenizer, chat_template; /* data NULL: none */
+    ls_pack_span tokenizer, chat_template, image_processor; /* data NULL: none */
     const bool *stored;              /* [tensors] goes into the file as it is */
     const ls_pack_matrix *matrices;  /* [n_matrices] ascending; tensors of |checkpoint|; |data| and |sha256| are not read */
     size_t n_matrices;

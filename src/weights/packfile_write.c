@@ -117,6 +117,7 @@ static ls_code plan(writing *w, ls_error *e) {
     for (int i = 0; i < LS_SECTION_COUNT; i++) w->size[i] = w->text[i].len;
     w->size[LS_SECTION_TOKENIZER] = s->tokenizer.data ? s->tokenizer.size : 0;
     w->size[LS_SECTION_CHAT_TEMPLATE] = s->chat_template.data ? s->chat_template.size : 0;
+    w->size[LS_SECTION_IMAGES] = s->image_processor.data ? s->image_processor.size : 0;
     w->size[LS_SECTION_TENSOR_DATA] = tensor_data_bytes(s);
     w->size[LS_SECTION_WEIGHTS] = matrix_bytes(s);
     w->total = (double)w->size[LS_SECTION_TENSOR_DATA] + (double)w->size[LS_SECTION_WEIGHTS];
@@ -189,26 +190,35 @@ static void store(uint8_t *p, uint64_t v, int bytes) {
     for (int i = 0; i < bytes; i++) p[i] = (uint8_t)(v >> 8 * i);
 }
 
+/* The text of a small section; NULL: it is a large one, whose parts have their digests in the tables. */
+static const void *text_of(const writing *w, int section) {
+    if (section == LS_SECTION_TOKENIZER) return w->s->tokenizer.data;
+    if (section == LS_SECTION_CHAT_TEMPLATE) return w->s->chat_template.data;
+    if (section == LS_SECTION_IMAGES) return w->s->image_processor.data;
+    return w->text[section].data;
+}
+
 static ls_code write_head(const writing *w, ls_error *e) {
     uint8_t head[LS_PACK_HEADER + LS_SECTION_COUNT * LS_PACK_ENTRY] = {0};
     const ls_pack_identity *id = &w->s->id;
     uint32_t sections = 0;
+    uint64_t end = 0;
     for (int i = 0; i < LS_SECTION_COUNT; i++) {
         if (!w->size[i]) continue;
+        end = w->offset[i] + w->size[i];
         uint8_t *entry = head + LS_PACK_HEADER + sections++ * LS_PACK_ENTRY;
         store(entry, (uint64_t)i + 1, 4);
         store(entry + LS_AT_OFFSET, w->offset[i], 8);
         store(entry + LS_AT_BYTES, w->size[i], 8);
-        const ls_pack_span given = i == LS_SECTION_TOKENIZER ? w->s->tokenizer : i == LS_SECTION_CHAT_TEMPLATE ? w->s->chat_template : (ls_pack_span){0};
-        const void *data = given.data ? (const void *)given.data : w->text[i].data;
-        if (!data) continue; /* large: its parts have their digests in the tables */
+        const void *data = text_of(w, i);
+        if (!data) continue;
         ls_sha256_of(data, (size_t)w->size[i], entry + LS_AT_SHA256);
         LS_TRY(write_at(w, w->offset[i], data, (size_t)w->size[i], e));
     }
     memcpy(head, LS_PACK_MAGIC, 8);
     store(head + LS_AT_FORMAT, LS_PACK_FORMAT, 4);
     store(head + LS_AT_SECTIONS, sections, 4);
-    store(head + LS_AT_SIZE, w->offset[LS_SECTION_WEIGHTS] + w->size[LS_SECTION_WEIGHTS], 8);
+    store(head + LS_AT_SIZE, end, 8);
     store(head + LS_AT_LAYOUT, id->layout, 4);
     store(head + LS_AT_CONTRACT, id->contract, 4);
     store(head + LS_AT_CONTRACT_VERSION, id->contract_version, 4);

@@ -380,6 +380,19 @@ class CommandTest(unittest.TestCase):
             self.check(run("pack", LLAMA), 2, "give -o")
             self.check(run("pack", LLAMA, "-o", folder), 1, "not a regular file")
             self.check(run("pack", LLAMA, "-o", packed, "--contract", "float"), 1, "use exact16, exact16-kv8 or exact24")
+            self.check(run("pack", VISION, "-o", packed), 0)
+            args = ["-p", "a<start_of_image>b", "--image", os.path.join(VISION, "one_0.png"), "-n", "4", "--json"]
+            a, b = (json.loads(self.check(run("generate", m, *args), 0)) for m in (VISION, packed))
+            for key in ("output_ids", "logits_sha256", "identity"):
+                self.assertEqual(a[key], b[key])
+            self.check(run("inspect", packed, "--check"), 0, "checksums verified")
+            blind = os.path.join(folder, "blind")
+            shutil.copytree(VISION, blind)
+            os.remove(os.path.join(blind, "preprocessor_config.json"))
+            said = run("pack", blind, "-o", packed)
+            self.assertEqual((said.returncode, "note: the file serves text only" in said.stderr), (0, True), said.stderr)
+            self.check(run("generate", packed, *args), 1, "no section image_processor")
+            self.check(run("pack", LLAMA, "-o", packed, "--contract", "exact24"), 0)
             data = bytearray(open(packed, "rb").read())
             for name, damage in (("section config", lambda d: d[:4096] + b"X" + d[4097:]), ("truncated", lambda d: d[:-1]), ("header", lambda d: d[:300] + b"X" + d[301:])):
                 with open(packed, "wb") as f:

@@ -1,9 +1,10 @@
 /* Fuzz target: any bytes as a pack file, with all checksums that opening verifies made to fit, so that what is behind them is reached: the tables of tensors,
- * matrices and the tokenizer. What opens is used: tensors are read, matrices are planned, and text is encoded and decoded. */
+ * matrices and the tokenizer. What opens is used: tensors are read, matrices are planned, text is encoded and decoded, and the image processor is set up. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/sha256.h"
+#include "media/processor.h"
 #include "native/pack.h"
 #include "text/tokenizer_tables.h"
 #include "weights/checkpoint.h"
@@ -36,6 +37,15 @@ static void use_tokenizer(const ls_packfile *p) {
         ls_str_deinit(&out);
     }
     ls_tokenizer_close(t);
+}
+
+static void use_processor(const ls_packfile *p) {
+    const ls_pack_span *s = &p->section[LS_SECTION_IMAGES];
+    ls_image_processor x;
+    json_t *files = NULL;
+    if (!s->data || ls_json_parse(&files, (const char *)s->data, s->size, "input", NULL)) return;
+    (void)ls_image_processor_from_files(&x, files, NULL);
+    json_decref(files);
 }
 
 static void use_weights(ls_checkpoint *c) {
@@ -79,6 +89,7 @@ static bool use(uint8_t *data, size_t size) {
     ls_code rc = ls_packfile_parse(c, data, size, "input", &e);
     if (!rc) {
         use_tokenizer(ls_checkpoint_pack(c));
+        use_processor(ls_checkpoint_pack(c));
         use_weights(c);
     }
     ls_checkpoint_close(c);

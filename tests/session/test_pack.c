@@ -336,7 +336,8 @@ static void forgeries_are_refused(void **state) {
     forge(&f, LS_AT_SCHEMA, 0, 4, LS_DATA_LOSS, "section tensors: weight schema");
     forge(&f, table, 2, 4, LS_DATA_LOSS, "ascending");
     forge(&f, table + 5 * step, 7, 4, LS_DATA_LOSS, "ascending");
-    forge(&f, table + 5 * step, 9, 4, LS_DATA_LOSS, "allowed are 1 to 8");
+    forge(&f, table + 5 * step, 9, 4, LS_DATA_LOSS, "section packed_weights is missing");
+    forge(&f, table + 5 * step, 10, 4, LS_DATA_LOSS, "allowed are 1 to 9");
     forge(&f, offset + S_WEIGHTS * step, offset_of(&f, S_WEIGHTS) + 64, 8, LS_DATA_LOSS, "section packed_weights begins at byte");
     forge(&f, offset + S_TENSORS * step, offset_of(&f, S_GENERATION), 8, LS_DATA_LOSS, "section tensors overlaps");
     forge(&f, offset + S_TENSORS * step, 0, 8, LS_DATA_LOSS, "section tensors overlaps");

@@ -4,6 +4,7 @@
 #include "vision_fixture.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "session/prepared.h"
 
@@ -35,15 +36,15 @@ static void check_tokens(const vision_case *c, const vision_stream *s) {
 }
 
 /* Every case alone. */
-static void answers(ls_model *m, vision_stream *s, bool as_golden) {
+static void answers(const vision_fixture *f, ls_model *m, vision_stream *s, bool as_golden) {
     ls_error e = {0};
     ls_session *session;
     assert_ok(ls_session_create(&session, m, &e));
-    for (int i = 0; i < random_model.n_cases; i++) {
-        s[i] = (vision_stream){.of = &random_model.cases[i], .prepared = vision_prepare(&random_model, &random_model.cases[i], m)};
+    for (int i = 0; i < f->n_cases; i++) {
+        s[i] = (vision_stream){.of = &f->cases[i], .prepared = vision_prepare(f, &f->cases[i], m)};
         vision_submit(session, &s[i]);
         vision_run(session, &s[i], 1);
-        if (as_golden) check_tokens(&random_model.cases[i], &s[i]);
+        if (as_golden) check_tokens(&f->cases[i], &s[i]);
     }
     ls_session_destroy(session);
 }
@@ -80,12 +81,12 @@ static void equal_bits(const char *contract) {
     static const int chunks[] = {1, 7, 512};
     vision_stream want[VISION_CASES], got[VISION_CASES];
     ls_model *m = vision_model(&random_model, "reference", contract, 1, 512);
-    answers(m, want, true);
+    answers(&random_model, m, want, true);
     free_streams(want, random_model.n_cases);
     ls_model_destroy(m);
     for (size_t c = 0; c < sizeof chunks / sizeof *chunks; c++) {
         m = vision_model(&random_model, "native", contract, 1, chunks[c]);
-        answers(m, got, true);
+        answers(&random_model, m, got, true);
         for (int i = 0; i < random_model.n_cases; i++) same("native", &want[i], &got[i]);
         free_streams(got, random_model.n_cases);
         ls_model_destroy(m);
@@ -106,7 +107,7 @@ static void float_tokens(void **state) {
     (void)state;
     vision_stream got[VISION_CASES];
     ls_model *m = vision_model(&random_model, "reference", "float", 1, 512);
-    answers(m, got, true);
+    answers(&random_model, m, got, true);
     free_streams(got, random_model.n_cases);
     ls_model_destroy(m);
 }
@@ -307,6 +308,73 @@ static void unqualified_wrappers(void **state) {
     }
 }
 
+/* ---- Pack files ------------------------------------------------------------------------------------------------------------------- */
+
+static void pack_into(const char *model, const char *contract, char file[64]) {
+    ls_error e = {0};
+    char folder[] = "/tmp/ls_vision_XXXXXX";
+    const ls_pack_options o = {.struct_size = sizeof o, .contract = contract, .threads = 1};
+    assert_non_null(mkdtemp(folder));
+    snprintf(file, 64, "%s/model.lspack", folder);
+    assert_ok(ls_model_pack(model, file, &o, NULL, &e));
+}
+
+static void remove_packed(char file[64]) {
+    unlink(file);
+    *strrchr(file, '/') = 0;
+    rmdir(file);
+}
+
+/* Logits and tokens of every case, and the identity, are those of the folder that was packed. */
+static void pack_files_see(const vision_fixture *f, const char *contract) {
+    ls_error e = {0};
+    char file[64];
+    vision_stream want[VISION_CASES], got[VISION_CASES];
+    pack_into(f->folder, contract, file);
+    const ls_model_options o = {.struct_size = sizeof o, .threads = 2, .context = 512};
+    const ls_model_options own = {.struct_size = sizeof own, .threads = 2, .context = 512, .contract = contract};
+    ls_model *packed, *m;
+    assert_ok(ls_model_open(&packed, file, &o, &e));
+    assert_ok(ls_model_open(&m, f->folder, &own, &e));
+    if (ls_model_no_vision(packed)) fail_msg("%s: %s", file, ls_model_no_vision(packed));
+    assert_string_equal(ls_model_identity(packed), ls_model_identity(m));
+    answers(f, m, want, false);
+    answers(f, packed, got, false);
+    for (int i = 0; i < f->n_cases; i++) same("pack file", &want[i], &got[i]);
+    free_streams(want, f->n_cases);
+    free_streams(got, f->n_cases);
+    ls_model_destroy(m);
+    ls_model_destroy(packed);
+    remove_packed(file);
+}
+
+static void packed_models_see(void **state) {
+    (void)state;
+    vision_fixture four_bits;
+    vision_open(&four_bits, LS_FIXTURES "/vision/gemma3_shapes_mlx4");
+    pack_files_see(&random_model, "exact16");
+    pack_files_see(&random_model, "exact24");
+    pack_files_see(&four_bits, "exact16");
+    vision_close(&four_bits);
+}
+
+/* One that declares vision and does not see is packed for text, and its pack file says that it takes no pictures. */
+static void packed_models_that_do_not_see(void **state) {
+    (void)state;
+    ls_error e = {0};
+    char folder[400], file[64];
+    ls_model *m;
+    vision_copy(&random_model, "preprocessor_config.json", "Gemma3ImageProcessor", "LlavaImageProcessor", folder);
+    pack_into(folder, NULL, file);
+    assert_ok(ls_model_open(&m, file, &(ls_model_options){.struct_size = sizeof(ls_model_options), .parts = LS_LOAD_GRAPH}, &e));
+    const char *why = ls_model_no_vision(m);
+    if (!why || !strstr(why, "has no section image_processor")) fail_msg("the reason is \"%s\"", why ? why : "none");
+    assert_string_equal(ls_model_identity(m), ls_model_fingerprint(m));
+    ls_model_destroy(m);
+    remove_packed(file);
+    vision_copy_remove(folder);
+}
+
 static int open_fixture(void **state) {
     (void)state;
     vision_open(&random_model, LS_FIXTURES "/vision/gemma3_random");
@@ -323,6 +391,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(near_transformers), cmocka_unit_test(tokens_and_bits), cmocka_unit_test(float_tokens),   cmocka_unit_test(seen_once),
         cmocka_unit_test(refusals),          cmocka_unit_test(identity_binds),  cmocka_unit_test(unqualified_wrappers), cmocka_unit_test(text_models_take_no_pictures),
+        cmocka_unit_test(packed_models_see), cmocka_unit_test(packed_models_that_do_not_see),
     };
     return cmocka_run_group_tests(tests, open_fixture, close_fixture);
 }
