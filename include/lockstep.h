@@ -356,10 +356,10 @@ typedef struct ls_statistics {
 
 typedef struct ls_session ls_session;
 
-/* Ways to do less work; zero is none of them. No result depends on them. */
+/* Ways to do less work; zero is none of them. Under an exact contract no result depends on them; under float the last bits of logits may. */
 typedef struct ls_session_options {
     size_t struct_size;
-    size_t prefix_cache_bytes; /* most bytes of keys and values kept for later prompts that begin alike; backend native */
+    size_t prefix_cache_bytes; /* most bytes of keys and values kept for later prompts that begin alike; backends native and xla */
     const char *prefix_cache;  /* folder: what is kept is read from there now and written by ls_session_save; NULL: memory only */
     bool lookup;     /* guess next tokens from where the last ones stood earlier in the prompt and the output */
     ls_model *draft; /* a smaller model of the same vocabulary that guesses where lookup does not; NULL: none. It must have been opened with

@@ -236,6 +236,13 @@ static int parse(chat *c, int argc, char **argv) {
     return cli_options_finish(&c->common) ? 0 : CLI_USAGE + 1;
 }
 
+/* A conversation keeps what it has read without being asked where that changes no bit and the backend can. */
+static bool keeps_by_itself(const chat *c) {
+    const char *backend = c->common.model.backend;
+    bool can = !c->common.model.shadow && (!backend || strcmp(backend, "reference"));
+    return can && strcmp(ls_model_contract(c->model), "float");
+}
+
 int cli_run(int argc, char **argv) {
     chat c = {.max_new = -1};
     cli_options_init(&c.common, "run");
@@ -246,8 +253,7 @@ int cli_run(int argc, char **argv) {
     if (!cli_open(&c.common, c.model_name, &c.model)) return CLI_FAILED;
     ls_error e = {0};
     bool loop = !c.prompt && isatty(STDIN_FILENO);
-    if (loop && !c.common.prefix_size_given && (!c.common.model.backend || !strcmp(c.common.model.backend, "native")))
-        c.common.session.prefix_cache_bytes = CONVERSATION_CACHE;
+    if (loop && !c.common.prefix_size_given && keeps_by_itself(&c)) c.common.session.prefix_cache_bytes = CONVERSATION_CACHE;
     ls_code rc = cli_check_pictures(&c.common, c.model, &e);
     if (!rc) rc = cli_session(&c.common, &c.session, c.model, &e);
     if (!rc) rc = start_conversation(&c, &e);

@@ -54,20 +54,23 @@ typedef struct ls_executor_options {
 
 typedef struct ls_executor ls_executor;
 
-/* Stored keys and values that several slots share and that outlive them (session/prefix_cache.h).
+/* Stored keys and values that several slots begin with and that outlive them (session/prefix_cache.h).
  *
  * A block holds |positions| consecutive positions of a sequence, for every layer, as bytes without meaning outside the executor.
  * Under an exact contract they depend on the graph, the weights and the sequence's tokens up to the block's end alone. A block lives
- * while a slot or a caller holds it; a slot that must write to a block that is held elsewhere as well writes to a copy. */
+ * while a slot or a caller holds it; no slot writes to a block that is held elsewhere as well. */
 typedef struct ls_block_sharing {
     const char *layout; /* names the meaning of the bytes, version included: "native-kv/2" */
+    bool paged;         /* slots share blocks where they lie; false: a slot has a copy */
     int positions;
     size_t (*bytes)(const ls_executor *x);
-    /* Block |index| of |slot|, whose length reaches the block's end, with one more holder. */
-    void *(*hold)(ls_executor *x, int slot, int index);
+    /* Block |index| of |slot|, whose length reaches the block's end, with one more holder. Where slots have copies: RESOURCE_EXHAUSTED, and the
+     * engine's errors. */
+    ls_code (*hold)(ls_executor *x, int slot, int index, void **block, ls_error *e);
     void (*release)(ls_executor *x, void *block); /* one holder less; NULL is fine */
     /* The empty |slot| begins with |length| positions in block[n], the last of which may be used in part. INVALID_ARGUMENT (a slot that
-     * is not empty, a length that is not n blocks), OUT_OF_RANGE (more than the context). */
+     * is not empty, a length that is not n blocks), OUT_OF_RANGE (more than the context); where slots have copies also the engine's errors, and the
+     * slot stays empty. */
     ls_code (*attach)(ls_executor *x, int slot, void *const *block, int n, int length, ls_error *e);
     /* A new block, held once, for the caller to fill: all |bytes| of *contents. RESOURCE_EXHAUSTED. */
     ls_code (*create)(ls_executor *x, void **block, ls_error *e);

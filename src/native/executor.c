@@ -152,10 +152,12 @@ static void truncate_slot(ls_executor *base, int slot, int n) {
 
 static size_t block_bytes(const ls_executor *base) { return ((const ls_native *)(const void *)base)->kv.block_bytes; }
 
-static void *hold_block(ls_executor *base, int slot, int index) {
+static ls_code hold_block(ls_executor *base, int slot, int index, void **out, ls_error *e) {
     uint8_t *block = ((ls_native *)(void *)base)->kv.slot[slot].block[index];
+    (void)e;
     ls_kv_hold(block);
-    return block;
+    *out = block;
+    return LS_OK;
 }
 
 static void release_block(ls_executor *base, void *block) {
@@ -181,8 +183,9 @@ static ls_code create_block(ls_executor *base, void **block, ls_error *e) {
 
 static uint8_t *block_contents(void *block) { return block; }
 
-static const ls_block_sharing sharing = {.layout = LS_KV_LAYOUT_NAME, .positions = LS_KV_BLOCK, .bytes = block_bytes, .hold = hold_block,
-                                         .release = release_block, .attach = attach_blocks, .create = create_block, .contents = block_contents};
+static const ls_block_sharing sharing = {.layout = LS_KV_LAYOUT_NAME, .paged = true, .positions = LS_KV_BLOCK, .bytes = block_bytes,
+                                         .hold = hold_block, .release = release_block, .attach = attach_blocks, .create = create_block,
+                                         .contents = block_contents};
 
 static void memory(const ls_executor *base, size_t *weights, size_t *kv, size_t *work) {
     const ls_native *x = (const ls_native *)(const void *)base;

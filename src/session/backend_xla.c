@@ -136,6 +136,20 @@ ls_code ls_backend_xla_open(ls_executor **out, ls_backend_xla *x, const ls_graph
 
 /* ---- Reports ------------------------------------------------------------------------------------------------------------ */
 
+static const char *precision_name(const ls_backend_xla *x, bool real) { return real ? ls_precision_name(x->options.precision) : "by contract"; }
+static const char *quant_name(const ls_backend_xla *x, bool real) { return !real ? "by contract" : x->options.packed ? "packed" : "dense"; }
+
+/* An engine under an exact contract gives every engine's bits; should one not, its keys and values stay with it. */
+ls_code ls_backend_xla_identity(const ls_backend_xla *x, bool real, ls_str *out, ls_error *e) {
+    ls_str engine = {0};
+    ls_code rc = ls_engine_identity_text(&x->engine->identity, &engine, e);
+    if (!rc)
+        rc = ls_str_printf(out, e, "program lockstep %s\nengine %s\nprecision %s\nquant %s\n", LS_VERSION_STRING, engine.data, precision_name(x, real),
+                           quant_name(x, real));
+    ls_str_deinit(&engine);
+    return rc;
+}
+
 /* What the engine says about TF32; a processor has none. */
 static const char *tf32(const ls_engine *x) {
     if (x->traits.cpu || strstr(x->identity.flags, "tf32=off")) return "off";
@@ -156,9 +170,8 @@ static json_t *describe_engine(const ls_engine *x) {
 
 json_t *ls_backend_xla_describe(const ls_backend_xla *x, const ls_executor *executor, bool real) {
     ls_xla_stats s = executor ? ls_xla_executor_stats(executor) : (ls_xla_stats){0};
-    const char *quant = !real ? "by contract" : x->options.packed ? "packed" : "dense";
-    return json_pack("{s:o, s:s, s:s, s:s, s:s, s:b, s:s, s:{s:i, s:i, s:f}}", "engine", describe_engine(x->engine), "precision",
-                     real ? ls_precision_name(x->options.precision) : "by contract", "quant", quant, "tf32", tf32(x->engine), "kernel",
+    return json_pack("{s:o, s:s, s:s, s:s, s:s, s:b, s:s, s:{s:i, s:i, s:f}}", "engine", describe_engine(x->engine), "precision", precision_name(x, real),
+                     "quant", quant_name(x, real), "tf32", tf32(x->engine), "kernel",
                      real ? "unobserved" : "fixed by contract", "qualified", x->qualified, "qualification", x->why.data ? x->why.data : "", "compiling",
                      "programs", s.programs, "cache_hits", s.cache_hits, "seconds", s.compile_seconds);
 }

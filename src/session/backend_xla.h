@@ -31,6 +31,8 @@ ls_code ls_backend_xla_open(ls_executor **out, ls_backend_xla *x, const ls_graph
                             ls_error *e);
 /* Whether |g| is qualified on the engine of |x|; |why| as ls_qualification_find. */
 ls_code ls_backend_xla_qualified(const ls_backend_xla *x, const ls_graph *g, bool *qualified, ls_str *why, ls_error *e);
+/* Appends what keys and values depend on beside graph, contract and weights, as lines of text: program, engine, precision, form of weights. */
+ls_code ls_backend_xla_identity(const ls_backend_xla *x, bool real, ls_str *out, ls_error *e);
 void ls_backend_xla_deinit(ls_backend_xla *x); /* fine on a zeroed struct */
 
 /* Identity, precision, qualification and compiling so far, for reports; NULL without memory. |executor| may be NULL. */

@@ -235,9 +235,10 @@ static ls_code prefix_identity(ls_model *m, bool on_disk, ls_str *out, ls_error 
         LS_TRY(ls_checkpoint_bytes_sha256(m->checkpoint, weights, e));
         ls_checkpoint_forget_files(m->checkpoint);
     }
-    return ls_str_printf(out, e, "lockstep prefix cache 1\nlayout %s\ncontract %s/%d\ngraph %s\nweights %s\n",
+    LS_TRY(ls_str_printf(out, e, "lockstep prefix cache 1\nlayout %s\ncontract %s/%d\ngraph %s\nweights %s\n",
                          m->executor->sharing ? m->executor->sharing->layout : "none", ls_contract_name(m->contract), (int)LS_CONTRACT_VERSION,
-                         m->fingerprint, weights);
+                         m->fingerprint, weights));
+    return m->xla.engine ? ls_backend_xla_identity(&m->xla, m->contract == LS_CONTRACT_FLOAT, out, e) : LS_OK;
 }
 
 /* Equal ids must be equal tokens. Without tokenizers nobody can tell but by the number of logits. */

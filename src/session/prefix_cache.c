@@ -216,7 +216,8 @@ void ls_prefix_insert(ls_prefix_cache *c, int slot, const ls_prefix_sequence *s)
             use(c, n);
         } else {
             if (!make_room(c)) break;
-            void *block = c->ops->hold(c->executor, slot, (int)(begin / c->positions));
+            void *block;
+            if (c->ops->hold(c->executor, slot, (int)(begin / c->positions), &block, NULL)) break;
             if (ls_prefix_add(c, &n, last, s->token + begin, has ? extra : NULL, block, false, NULL)) {
                 c->ops->release(c->executor, block);
                 break;
@@ -251,7 +252,8 @@ static ls_code allocate(ls_prefix_cache *c, const char *identity, ls_error *e) {
 
 ls_code ls_prefix_create(ls_prefix_cache **out, ls_executor *x, size_t max_bytes, const char *identity, ls_error *e) {
     if (!x->sharing)
-        LS_FAIL(e, LS_UNIMPLEMENTED, "the prefix cache needs blocks of keys and values, which executor \"%s\" has not; use backend native", x->name);
+        LS_FAIL(e, LS_UNIMPLEMENTED, "the prefix cache needs blocks of keys and values, which executor \"%s\" has not; use backend native or xla",
+                x->name);
     ls_prefix_cache *c;
     LS_TRY(ls_calloc(&c, 1, sizeof *c, "prefix cache", e));
     c->executor = x;

@@ -37,7 +37,8 @@ void ls_prefix_destroy(ls_prefix_cache *c); /* releases every block */
 /* Gives the empty |slot| the longest kept beginning of |s|, at most |most| positions; *reused receives their number, 0 for none. */
 ls_code ls_prefix_attach(ls_prefix_cache *c, int slot, const ls_prefix_sequence *s, size_t most, size_t *reused, ls_error *e);
 
-/* Keeps the whole blocks of |s|, whose positions |slot| holds. What does not fit, or finds no memory, is not kept. */
+/* Keeps the whole blocks of |s|, whose positions |slot| holds. What does not fit, finds no memory or cannot be
+ * read from the device is not kept. */
 void ls_prefix_insert(ls_prefix_cache *c, int slot, const ls_prefix_sequence *s);
 
 ls_prefix_statistics ls_prefix_stats(const ls_prefix_cache *c);

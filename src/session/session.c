@@ -497,7 +497,8 @@ ls_code ls_session_step(ls_session *s, ls_error *e) {
 /* ---- Questions ------------------------------------------------------------------------------------------------------ */
 
 ls_capabilities ls_session_capabilities(const ls_session *s) {
-    return (ls_capabilities){.batched_serving = s->c.slots > 1, .multimodal = s->c.hidden > 0, .paged_kv = s->c.executor->sharing != NULL,
+    const ls_block_sharing *sharing = s->c.executor->sharing;
+    return (ls_capabilities){.batched_serving = s->c.slots > 1, .multimodal = s->c.hidden > 0, .paged_kv = sharing && sharing->paged,
                              .speculative_decode = s->c.guesses > 0};
 }
 bool ls_session_is_idle(const ls_session *s) { return !s->n_waiting && !s->n_active; }

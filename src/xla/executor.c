@@ -67,18 +67,19 @@ static ls_code resize(ls_xla *x, int to, ls_error *e) {
     return LS_OK;
 }
 
-/* Caches that hold |positions| in every slot. While no slot holds anything the capacity may shrink to fit. */
-static ls_code ensure(ls_xla *x, int positions, ls_error *e) {
+ls_code ls_xla_grow(ls_xla *x, int positions, ls_error *e) {
     int to = 0;
     LS_TRY(bucket_for(x, positions, &to, e));
-    if (x->capacity >= to && !(all_free(x) && x->capacity > to)) return LS_OK;
-    return resize(x, to, e);
+    return x->capacity < to ? resize(x, to, e) : LS_OK;
 }
 
+/* While no slot holds anything the capacity shrinks to fit; passes then stay within it. */
 static ls_code reserve(ls_executor *base, int slot, int positions, ls_error *e) {
     ls_xla *x = (ls_xla *)(void *)base;
+    int to = 0;
     (void)slot;
-    return ensure(x, positions, e);
+    LS_TRY(bucket_for(x, positions, &to, e));
+    return x->capacity < to || (all_free(x) && x->capacity > to) ? resize(x, to, e) : LS_OK;
 }
 
 /* ---- Pieces ----------------------------------------------------------------------------------------------------------------- */
@@ -275,7 +276,7 @@ static ls_code run_piece(ls_xla *x, const ls_batch *b, const ls_xla_piece *p, fl
     ls_xla_module *m;
     ls_buffer *in[EXTEND_INPUTS] = {0}, **out = NULL;
     size_t n_in = 0;
-    LS_TRY(ls_xla_get(x, &m, p->entry, -1, p->rows, out_rows, e));
+    LS_TRY(ls_xla_get(x, &m, p->entry, LS_XLA_WHOLE, p->rows, out_rows, e));
     ls_code rc = ls_calloc(&out, m->n_results, sizeof(ls_buffer *), "results", e);
     if (!rc) rc = extend_inputs(x, b, p, rows, out_rows, in, &n_in, e);
     if (!rc) rc = run_cached(x, m, in, n_in, out, e);
@@ -323,7 +324,7 @@ static ls_code run_ragged(ls_xla *x, const ls_batch *b, float *logits, ls_error 
     int to[LS_MAX_SLOTS], place[LS_MAX_SLOTS];
     ls_xla_module *m;
     ls_buffer *in[3] = {0}, **out = NULL;
-    LS_TRY(ls_xla_get(x, &m, LS_ENTRY_DECODE_RAGGED, -1, x->sequences, 0, e));
+    LS_TRY(ls_xla_get(x, &m, LS_ENTRY_DECODE_RAGGED, LS_XLA_WHOLE, x->sequences, 0, e));
     ls_code rc = ls_calloc(&out, m->n_results, sizeof(ls_buffer *), "results", e);
     if (!rc) rc = ragged_inputs(x, b, in, to, place, e);
     if (!rc) rc = run_cached(x, m, in, 3, out, e);
@@ -372,7 +373,7 @@ static ls_code forward(ls_executor *base, const ls_batch *b, float *logits, ls_e
     if (x->g->image_rows) return ls_xla_forward_images(x, b, logits, e);
     LS_TRY(ls_batch_check_blocks(b, base, e));
     LS_TRY(cut(x, b, &longest, e));
-    LS_TRY(ensure(x, longest < x->o.context ? longest + 1 : longest, e));
+    LS_TRY(ls_xla_grow(x, longest < x->o.context ? longest + 1 : longest, e));
     make_pieces(x, b);
     ls_code rc = begin_values(x, b, e);
     if (!rc) rc = run_pass(x, b, logits, e);
@@ -397,7 +398,7 @@ static void truncate_slot(ls_executor *base, int slot, int length) {
 static void memory_of(const ls_executor *base, size_t *weights, size_t *kv, size_t *work) {
     const ls_xla *x = (const ls_xla *)(const void *)base;
     *weights = x->weight_bytes;
-    *kv = 2 * (size_t)cache_floats(x, x->capacity) * sizeof(float);
+    *kv = 2 * (size_t)cache_floats(x, x->capacity) * sizeof(float) + x->n_blocks * ls_xla_block_bytes(base);
     *work = x->scratch_floats * sizeof(float);
 }
 
@@ -488,6 +489,7 @@ ls_code ls_xla_create(ls_executor **out, const ls_graph *g, ls_checkpoint *c, ls
     if (xo) x->xo = *xo;
     x->carrier = engine->traits.fast_int8_dot ? LS_CARRIER_I8 : engine->traits.keeps_f64 ? LS_CARRIER_F64 : LS_CARRIER_F32;
     x->alone = o->observer && !x->xo.observe_fused;
+    if (!x->alone && !g->image_rows) x->base.sharing = &ls_xla_sharing;
     ls_code rc = set_buckets(x, e);
     if (!rc) rc = set_shape(x, e);
     if (!rc) rc = allocate(x, e);

@@ -77,7 +77,7 @@ static ls_code run_whole(const images *p, int image, float *out, ls_error *e) {
     ls_buffer *in = NULL, **result = NULL;
     float *patches = NULL;
     ls_code rc;
-    LS_GOTO(ls_xla_get(x, &m, LS_ENTRY_VISION, -1, g->image_rows, g->image_out, e));
+    LS_GOTO(ls_xla_get(x, &m, LS_ENTRY_VISION, LS_XLA_WHOLE, g->image_rows, g->image_out, e));
     LS_GOTO(ls_calloc(&result, m->n_results, sizeof(ls_buffer *), "results", e));
     LS_GOTO(gather_patches(p, image, &patches, e));
     LS_GOTO(upload(x, &in, patches, g->image_rows, g->image_rows, g->input_cols, e));

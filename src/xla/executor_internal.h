@@ -10,10 +10,13 @@ typedef struct ls_xla_program {
     ls_program *program;
 } ls_xla_program;
 
+/* What a module is when it is no node alone: the whole entry, or a copy of a block of the caches (LS_ENTRY_EXTEND). */
+enum { LS_XLA_WHOLE = -1, LS_XLA_READ_BLOCK = -2, LS_XLA_WRITE_BLOCK = -3 };
+
 /* A module: what it was emitted for, its program and its weights. */
 typedef struct ls_xla_module {
     ls_entry entry;
-    int node; /* a node alone, or -1 */
+    int node; /* a node alone, or one of the above */
     int64_t rows, out_rows, capacity;
     ls_program *program; /* borrowed from the executor, as the weights */
     ls_buffer **weight;  /* [n_weights] */
@@ -34,6 +37,8 @@ typedef struct ls_xla_piece {
 
 enum { LS_XLA_ROW_ARRAYS = 4, LS_XLA_MAPS = 3 };
 
+enum { LS_XLA_BLOCK = 64 }; /* positions of a block of keys and values; capacities are multiples of it */
+
 typedef struct ls_xla {
     ls_executor base;
     const ls_graph *g;
@@ -48,6 +53,7 @@ typedef struct ls_xla {
     ls_buffer *k, *v;   /* f32 [B, L, C, kv, d]; NULL when capacity is 0 */
     ls_buffer **node_k, **node_v; /* [n_caches] f32 [B, 1, C, kv, d], in place of k, v when nodes run alone */
     int *length;        /* [max_seqs] */
+    size_t n_blocks;    /* of keys and values on the host */
     ls_xla_program *program;
     size_t n_programs, cap_programs;
     ls_xla_module **module;
@@ -68,7 +74,7 @@ typedef struct ls_xla {
     float **value;      /* [n_nodes] with an observer: outputs of the whole pass */
 } ls_xla;
 
-/* The module for an entry (node -1) or a node alone; compiled, and its weights uploaded, when it is the first time. */
+/* The module for an entry (|node| LS_XLA_WHOLE), a block or a node alone; compiled, and its weights uploaded, when it is the first time. */
 ls_code ls_xla_get(ls_xla *x, ls_xla_module **out, ls_entry entry, int node, int64_t rows, int64_t out_rows, ls_error *e);
 
 /* Runs |m| on its weights followed by inputs [n_inputs]; results [m->n_results] belong to the caller. */
@@ -84,6 +90,13 @@ ls_code ls_xla_upload_blocks(ls_xla *x, const ls_batch *b, const ls_xla_piece *p
 /* The |i|-th array of row_ints, zeroed, or of map. */
 int32_t *ls_xla_row_ints(ls_xla *x, int i);
 static inline int *ls_xla_map(ls_xla *x, int i) { return x->map + (size_t)i * (size_t)x->piece_rows; }
+
+/* Caches that hold |positions| in every slot; RESOURCE_EXHAUSTED when no bucket does. */
+ls_code ls_xla_grow(ls_xla *x, int positions, ls_error *e);
+
+/* Blocks for the prefix cache (executor_blocks.c). Not for an executor whose nodes run alone, nor for one of images. */
+extern const ls_block_sharing ls_xla_sharing;
+size_t ls_xla_block_bytes(const ls_executor *x);
 
 /* One pass with every node a module of its own (executor_nodes.c). */
 ls_code ls_xla_forward_nodes(ls_xla *x, const ls_batch *b, float *logits, ls_error *e);

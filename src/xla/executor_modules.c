@@ -87,10 +87,11 @@ void ls_xla_free_module(ls_xla_module *m) {
 static ls_code fill_module(ls_xla *x, ls_xla_module *m, ls_error *e) {
     ls_emit_options o = {.entry = m->entry, .rows = m->rows, .capacity = m->capacity, .sequences = x->sequences, .out_rows = m->out_rows, .carrier = x->carrier,
                          .precision = x->xo.precision, .packed = x->xo.packed};
-    if (m->node < 0 && x->o.observer) o.capture = x->observed;
+    if (m->node == LS_XLA_WHOLE && x->o.observer) o.capture = x->observed;
     ls_emit_module em;
-    if (m->node < 0) LS_TRY(ls_emit_entry(&em, x->g, &o, e));
-    else LS_TRY(ls_emit_node_module(&em, x->g, m->node, &o, e));
+    if (m->node == LS_XLA_WHOLE) LS_TRY(ls_emit_entry(&em, x->g, &o, e));
+    else if (m->node >= 0) LS_TRY(ls_emit_node_module(&em, x->g, m->node, &o, e));
+    else LS_TRY(ls_emit_block_module(&em, x->g, m->node == LS_XLA_WRITE_BLOCK, &o, e));
     ls_code rc = ls_calloc(&m->result, em.n_results, sizeof *m->result, "results", e);
     if (!rc) memcpy(m->result, em.result, em.n_results * sizeof *m->result);
     m->n_results = em.n_results;

@@ -5,43 +5,17 @@
 
 #include <stdlib.h>
 
-enum { SLOTS = 8, PREFIX = 64 << 20, QUESTIONS = 256, CONTEXT = 256, GOAL_PERCENT = 95 };
+enum { SLOTS = 8, QUESTIONS = 256, CONTEXT = 256, GOAL_PERCENT = 95 };
 
 static vision_fixture fixture;
 
 /* ---- Goldens ---------------------------------------------------------------------------------------------------------------------- */
 
-static void serve(ls_model *m, size_t prefix, vision_stream *s) {
-    ls_error e = {0};
-    ls_session *session;
-    ls_session_options o = {.struct_size = sizeof o, .prefix_cache_bytes = prefix};
-    assert_ok(ls_session_create_with(&session, m, &o, &e));
-    for (int i = 0; i < fixture.n_cases; i++) {
-        s[i] = (vision_stream){.of = &fixture.cases[i], .prepared = vision_prepare(&fixture, &fixture.cases[i], m)};
-        vision_submit(session, &s[i]);
-        ls_prepared_destroy(s[i].prepared);
-    }
-    vision_run(session, s, fixture.n_cases);
-    ls_session_destroy(session);
-}
-
-static void served(const char *contract, int slots, int chunk, size_t prefix, vision_stream *s) {
-    ls_model *m = vision_model(&fixture, "native", contract, slots, chunk);
-    serve(m, prefix, s);
-    ls_model_destroy(m);
-    for (int i = 0; i < fixture.n_cases; i++)
-        for (size_t k = 0; k < VISION_NEW; k++)
-            if (s[i].out[k] != s[i].of->greedy[k])
-                fail_msg("%s, %s: token %zu is %d, transformers chose %d", contract, s[i].of->name, k, (int)s[i].out[k], (int)s[i].of->greedy[k]);
-}
-
+/* The bits of whole prompts one at a time, in chunks, in batches and from the prefix cache too. */
 static void goldens(const char *contract) {
-    vision_stream alone[VISION_CASES], batch[VISION_CASES];
-    served(contract, 1, 512, 0, alone);
-    for (size_t prefix = 0; prefix <= PREFIX; prefix += PREFIX) {
-        served(contract, SLOTS, 32, prefix, batch);
-        for (int i = 0; i < fixture.n_cases; i++) assert_string_equal(batch[i].sha, alone[i].sha);
-    }
+    static char sha[VISION_CASES][65];
+    vision_goldens(&fixture, "native", contract, 512, sha);
+    vision_cached_goldens(&fixture, "native", contract, 32, sha);
 }
 
 static void exact16_goldens(void **state) {

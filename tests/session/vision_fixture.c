@@ -1,6 +1,7 @@
 /* Vision fixtures: see vision_fixture.h. */
 #include "vision_fixture.h"
 
+#include <dirent.h>
 #include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -129,6 +130,76 @@ static void collect(ls_session *s, vision_stream *r, int n) {
 void vision_run(ls_session *s, vision_stream *r, int n) {
     ls_error e = {0};
     for (; !ls_session_is_idle(s); collect(s, r, n)) assert_ok(ls_session_step(s, &e));
+}
+
+/* ---- Goldens ---------------------------------------------------------------------------------------------------------------------- */
+
+static void check_golden(const vision_stream *s) {
+    assert_int_equal(s->finish, LS_FINISH_LENGTH);
+    for (size_t i = 0; i < VISION_NEW; i++)
+        if (s->out[i] != s->of->greedy[i]) fail_msg("%s: token %zu is %d, transformers chose %d", s->of->name, i, (int)s->out[i], (int)s->of->greedy[i]);
+}
+
+/* Every case |rounds| times in one session, the first eight with one image, two images and text among them. Before round |fresh| no prompt begins as
+ * one before it; from then on the prefix cache has all but the last token of each. s[rounds * n_cases]. */
+static void serve(const vision_fixture *f, ls_model *m, const ls_session_options *o, int rounds, int fresh, vision_stream *s) {
+    ls_error e = {0};
+    ls_session *session;
+    size_t found = 0;
+    int n = rounds * f->n_cases;
+    assert_ok(ls_session_create_with(&session, m, o, &e));
+    assert_null(ls_session_note(session));
+    for (int i = 0; i < n; i++) {
+        const vision_case *c = &f->cases[(i + 2) % f->n_cases]; /* the last of ten is text */
+        s[i] = (vision_stream){.of = c, .prepared = vision_prepare(f, c, m)};
+        if (i >= fresh * f->n_cases) found += c->n_ids - 1;
+        vision_submit(session, &s[i]);
+        ls_prepared_destroy(s[i].prepared);
+        s[i].prepared = NULL;
+    }
+    vision_run(session, s, n);
+    for (int i = 0; i < n; i++) check_golden(&s[i]);
+    assert_int_equal(ls_session_statistics(session).reused_tokens, found);
+    assert_ok(ls_session_save(session, &e));
+    ls_session_destroy(session);
+}
+
+void vision_goldens(const vision_fixture *f, const char *backend, const char *contract, int chunk, char sha[][65]) {
+    static vision_stream s[VISION_CASES];
+    ls_model *m = vision_model(f, backend, contract, 1, chunk);
+    serve(f, m, NULL, 1, 1, s);
+    for (int i = 0; i < f->n_cases; i++) memcpy(sha[s[i].of - f->cases], s[i].sha, sizeof s[i].sha);
+    ls_model_destroy(m);
+}
+
+/* Without a prefix cache, and |rounds| times with |o|. */
+static void serve_both(const vision_fixture *f, ls_model *m, const ls_session_options *o, int rounds, int fresh, char sha[][65]) {
+    static vision_stream s[3 * VISION_CASES];
+    serve(f, m, NULL, 1, 1, s);
+    serve(f, m, o, rounds, fresh, s + f->n_cases);
+    for (int i = 0; sha && i < (1 + rounds) * f->n_cases; i++)
+        if (strcmp(s[i].sha, sha[s[i].of - f->cases]))
+            fail_msg("%s, %d slots, %s prefix cache: logits differ", s[i].of->name, m->slots, i < f->n_cases ? "no" : "with a");
+}
+
+void vision_cached_goldens(const vision_fixture *f, const char *backend, const char *contract, int chunk, char sha[][65]) {
+    char folder[] = "/tmp/lockstep-prefix-XXXXXX", path[600];
+    assert_non_null(mkdtemp(folder));
+    const ls_session_options o = {.struct_size = sizeof o, .prefix_cache_bytes = 64 << 20, .prefix_cache = folder};
+    ls_model *m = vision_model(f, backend, contract, 8, chunk);
+    serve_both(f, m, &o, 2, 1, sha);
+    ls_model_destroy(m);
+    m = vision_model(f, backend, contract, 1, chunk);
+    serve_both(f, m, &o, 1, 0, sha);
+    ls_model_destroy(m);
+    DIR *d = opendir(folder);
+    assert_non_null(d);
+    for (struct dirent *entry; (entry = readdir(d));) {
+        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        if (entry->d_name[0] != '.') unlink(path);
+    }
+    closedir(d);
+    assert_int_equal(rmdir(folder), 0);
 }
 
 /* ---- Numbers ---------------------------------------------------------------------------------------------------------------------- */

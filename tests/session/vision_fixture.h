@@ -51,6 +51,13 @@ typedef struct vision_stream {
 void vision_submit(ls_session *s, vision_stream *r); /* greedy, VISION_NEW tokens past any end */
 void vision_run(ls_session *s, vision_stream *r, int n);
 
+/* Every case once on a new |backend|, one at a time, in passes of up to |chunk| rows; the tokens must be the goldens'. |sha| [n_cases]: their logits. */
+void vision_goldens(const vision_fixture *f, const char *backend, const char *contract, int chunk, char sha[][65]);
+
+/* The same in batches of eight without a prefix cache, and twice in a row with one, which must have all of each prompt but its last token the second
+ * time, images included; then one at a time without one, and with the first one's file. |sha|: what the logits must be; NULL: under float. */
+void vision_cached_goldens(const vision_fixture *f, const char *backend, const char *contract, int chunk, char sha[][65]);
+
 /* Root mean square of |a| - |b| relative to that of |b|. */
 double vision_relative_rms(const float *a, const float *b, size_t n);
 

@@ -1,6 +1,6 @@
 /* Sessions on backend xla with the real PJRT CPU plugin: batches of 4 and 8, first come first served, cancellation, reuse of slots,
- * end of sequence, growing buckets, capacity; every stream equal to its single run and to native's, bit for bit where the contract
- * is exact. And that nothing falls back.
+ * end of sequence, growing buckets, capacity, the prefix cache in memory and on disk; every stream equal to its single run and to native's, bit for bit
+ * where the contract is exact. And that nothing falls back.
  *
  * Compiled programs go to a cache folder of this run, so each is compiled once. */
 #include "test.h"
@@ -10,14 +10,15 @@
 #include <unistd.h>
 
 #include "session/bundle.h"
+#include "session/prefix_cache.h"
 #include "session/session.h"
 #include "xla/iree.h"
 
-enum { MAX_REQUESTS = 20, MAX_TOKENS = 300 };
+enum { MAX_REQUESTS = 20, MAX_TOKENS = 300, MAX_PROMPT = 140 };
 
 /* A request and what became of it. */
 typedef struct stream {
-    int32_t prompt[32], out[MAX_TOKENS];
+    int32_t prompt[MAX_PROMPT], out[MAX_TOKENS];
     int n_prompt, max_new;
     size_t n;
     uint64_t id;
@@ -209,6 +210,164 @@ static void test_bucket_grows_in_the_middle(void **state) {
     ls_model_destroy(native);
 }
 
+/* ---- The prefix cache -------------------------------------------------------------------------------------------------------- */
+
+enum { PREFIXED = 6, BIG = 64 << 20 };
+
+/* Prompts that have whole blocks of 64 tokens, parts of blocks, and nothing in common. */
+static void prefix_streams(stream s[PREFIXED], int64_t vocab) {
+    static const int length[PREFIXED] = {133, 133, 69, 90, 133, 40}, common[PREFIXED] = {133, 101, 64, 85, 133, 0};
+    for (int i = 0; i < PREFIXED; i++) {
+        make_stream(&s[i], 3, length[i], 6 + i, vocab);
+        for (int k = common[i]; k < length[i]; k++) s[i].prompt[k] = (int32_t)((s[i].prompt[k] + 1 + i) % vocab);
+    }
+}
+
+static size_t block_bytes(ls_model *m) {
+    ls_prefix_cache *c;
+    ls_error e = {0};
+    assert_ok(ls_prefix_create(&c, m->executor, BIG, "", &e));
+    size_t capacity = ls_prefix_stats(c).capacity;
+    ls_prefix_destroy(c);
+    return BIG / capacity;
+}
+
+static ls_session *cached_session(ls_model *m, size_t blocks, const char *folder) {
+    ls_error e = {0};
+    ls_session *s;
+    const ls_session_options o = {.struct_size = sizeof o, .prefix_cache_bytes = blocks * block_bytes(m), .prefix_cache = folder};
+    assert_ok(ls_session_create_with(&s, m, &o, &e));
+    assert_null(ls_session_note(s));
+    return s;
+}
+
+/* One after another, then all at once, in one session with room for |blocks|; what it says of the cache. */
+static ls_statistics serve_twice(ls_model *m, size_t blocks, const char *folder, const stream want[PREFIXED], bool bits) {
+    static stream got[PREFIXED];
+    ls_error e = {0};
+    ls_session *s = cached_session(m, blocks, folder);
+    memcpy(got, want, sizeof got);
+    for (int i = 0; i < PREFIXED; i++) run_all(s, &got[i], 1);
+    check_equal(got, want, PREFIXED, bits, "with a prefix cache, one by one");
+    run_all(s, got, PREFIXED);
+    check_equal(got, want, PREFIXED, bits, "with a prefix cache, in a batch");
+    ls_statistics t = ls_session_statistics(s);
+    assert_ok(ls_session_save(s, &e));
+    ls_session_destroy(s);
+    return t;
+}
+
+/* Blocks that a new session of |m| finds in |folder|. */
+static size_t blocks_in(ls_model *m, const char *folder) {
+    ls_session *s = cached_session(m, 20, folder);
+    ls_statistics t = ls_session_statistics(s);
+    ls_session_destroy(s);
+    return t.prefix_blocks;
+}
+
+static size_t blocks_for(const char *contract, const char *precision, const char *folder) {
+    ls_model_options o = options("xla", contract, 4);
+    o.context = 200;
+    o.precision = precision;
+    ls_model *m = open_model("llama", &o);
+    size_t n = blocks_in(m, folder);
+    ls_model_destroy(m);
+    return n;
+}
+
+static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *f) {
+    (void)st;
+    (void)type;
+    (void)f;
+    return remove(path);
+}
+
+/* As much is found and dropped as on native, in a large cache and in a small one; under an exact contract with the same bits. The file is for
+ * the same contract, precision and engine. */
+static void check_prefix_cache(const char *contract, bool bits) {
+    char folder[] = "/tmp/lockstep-prefix-XXXXXX";
+    ls_model_options n = options("native", bits ? contract : "exact16", 4), x = options("xla", contract, 4);
+    n.context = x.context = 200;
+    ls_model *native = open_model("llama", &n), *xla = open_model("llama", &x);
+    static stream want[PREFIXED], counted[PREFIXED];
+    assert_non_null(mkdtemp(folder));
+    prefix_streams(want, ls_model_vocab(native));
+    memcpy(counted, want, sizeof want);
+    run_single(native, counted, PREFIXED);
+    if (bits) memcpy(want, counted, sizeof want);
+    else run_single(xla, want, PREFIXED);
+    for (size_t blocks = 2; blocks <= 20; blocks += 18) {
+        ls_statistics a = serve_twice(native, blocks, NULL, counted, true), b = serve_twice(xla, blocks, blocks == 20 ? folder : NULL, want, bits);
+        assert_true(b.reused_tokens > 0 && b.prefix_blocks > 0 && b.prefix_blocks <= blocks);
+        if (!bits) continue; /* other tokens, other blocks */
+        assert_int_equal(a.reused_tokens, b.reused_tokens);
+        assert_int_equal(a.prefix_blocks, b.prefix_blocks);
+        assert_int_equal(a.prefix_evicted, b.prefix_evicted);
+    }
+    ls_model_destroy(xla);
+    assert_int_equal(blocks_in(native, folder), 0);
+    assert_int_equal(blocks_for("exact24", NULL, folder), 0);
+    assert_int_equal(blocks_for("float", "bf16", folder), 0);
+    assert_true(blocks_for(contract, NULL, folder) > 0);
+    xla = open_model("llama", &x);
+    ls_session *s = cached_session(xla, 20, folder);
+    run_all(s, counted, 1);
+    assert_int_equal(ls_session_statistics(s).reused_tokens, 128);
+    check_equal(counted, want, 1, bits, "from the file");
+    ls_session_destroy(s);
+    ls_model_destroy(xla);
+    ls_model_destroy(native);
+    assert_int_equal(nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS), 0);
+}
+
+static void test_exact16_prefix_cache(void **state) {
+    (void)state;
+    check_prefix_cache("exact16", true);
+}
+
+static void test_float_prefix_cache(void **state) {
+    (void)state;
+    check_prefix_cache("float", false);
+}
+
+/* Blocks of one capacity begin a slot of another; what does not fit a slot is refused, and the slot stays as it was. */
+static void test_prefix_over_buckets(void **state) {
+    (void)state;
+    ls_error e = {0};
+    ls_model_options n = options("native", "exact16", 1), x = options("xla", "exact16", 4);
+    n.context = x.context = 300;
+    x.buckets = "256,300";
+    ls_model *native = open_model("llama", &n), *m = open_model("llama", &x);
+    static stream want[2], got[2];
+    for (int i = 0; i < 2; i++) make_stream(&want[i], 3, 133, i ? 160 : 6, ls_model_vocab(native));
+    memcpy(got, want, sizeof got);
+    run_single(native, want, 2);
+    ls_session *s = cached_session(m, 20, NULL);
+    size_t weights, small, large, work;
+    run_all(s, &got[0], 1);
+    m->executor->memory(m->executor, &weights, &small, &work);
+    run_all(s, &got[1], 1);
+    m->executor->memory(m->executor, &weights, &large, &work);
+    assert_true(large > 2 * small - 8 * block_bytes(m));
+    check_equal(got, want, 2, true, "over two buckets");
+    assert_int_equal(ls_session_statistics(s).reused_tokens, 128);
+    assert_false(ls_session_capabilities(s).paged_kv);
+    ls_session_destroy(s);
+    const ls_block_sharing *ops = m->executor->sharing;
+    void *block = NULL;
+    assert_ok(ops->create(m->executor, &block, &e));
+    assert_error(ops->attach(m->executor, 4, &block, 1, 64, &e), LS_INVALID_ARGUMENT, "slot 4 does not exist");
+    assert_error(ops->attach(m->executor, 0, &block, 1, 65, &e), LS_INVALID_ARGUMENT, "65 positions in 1 blocks of 64");
+    assert_error(ops->attach(m->executor, 0, &block, 5, 301, &e), LS_OUT_OF_RANGE, "301 positions do not fit the context of 300");
+    assert_ok(ops->attach(m->executor, 0, &block, 1, 40, &e));
+    assert_error(ops->attach(m->executor, 0, &block, 1, 64, &e), LS_INVALID_ARGUMENT, "not empty");
+    assert_int_equal(m->executor->length(m->executor, 0), 40);
+    m->executor->truncate(m->executor, 0, 0);
+    ops->release(m->executor, block);
+    ls_model_destroy(m);
+    ls_model_destroy(native);
+}
+
 /* ---- Scheduling -------------------------------------------------------------------------------------------------------------- */
 
 /* One of four running and one of two waiting requests are cancelled; the freed slot serves the next, and nobody else notices. */
@@ -364,13 +523,6 @@ static void test_nothing_falls_back(void **state) {
 
 static char cache[64];
 
-static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *f) {
-    (void)st;
-    (void)type;
-    (void)f;
-    return remove(path);
-}
-
 static int make_cache(void **state) {
     (void)state;
     snprintf(cache, sizeof cache, "/tmp/lockstep-session-XXXXXX");
@@ -388,7 +540,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nothing_falls_back),   cmocka_unit_test(test_capacity),           cmocka_unit_test(test_exact16_batch_of_4),
         cmocka_unit_test(test_exact24_batch_of_8),   cmocka_unit_test(test_float_batch_of_4),   cmocka_unit_test(test_bucket_grows_in_the_middle),
-        cmocka_unit_test(test_cancel_and_reuse),     cmocka_unit_test(test_end_of_sequence),
+        cmocka_unit_test(test_cancel_and_reuse),     cmocka_unit_test(test_end_of_sequence),    cmocka_unit_test(test_exact16_prefix_cache),
+        cmocka_unit_test(test_float_prefix_cache),   cmocka_unit_test(test_prefix_over_buckets),
     };
     return cmocka_run_group_tests(tests, make_cache, remove_cache);
 }

@@ -475,6 +475,44 @@ ls_code ls_emit_node_module(ls_emit_module *out, const ls_graph *g, int node, co
     return rc;
 }
 
+/* ---- A block of the caches ------------------------------------------------------------------------------------------------------- */
+
+/* The places of the block as they are in |cache|, or |cache| with those of |block| [2, L, S, kv, d], whose half |i| is this cache's. */
+static ls_val copied(ls_lower *l, ls_val cache, ls_val block, int64_t i, const ls_val start[5]) {
+    ls_mlir *m = &l->m;
+    const int64_t size[] = {1, cache.t.dim[1], l->o->rows, cache.t.dim[3], cache.t.dim[4]};
+    if (!block.kind) return ls_m_dynamic_slice(m, cache, start, size);
+    return ls_m_dynamic_update(m, cache, ls_m_slice(m, block, 0, i, i + 1), start);
+}
+
+static ls_code emit_block(ls_lower *l, bool write, ls_error *e) {
+    int64_t kv = 0, d = 0, layers = l->g->n_caches;
+    const ls_emit_options *o = l->o;
+    LS_TRY(cache_shape(l->g, &kv, &d, e));
+    ls_tensor_type cache = LS_TYPE(LS_DT_F32, o->sequences, layers, o->capacity, kv, d);
+    ls_val slot = input(l, int_scalar()), place = input(l, int_scalar()), block = {0}, zero = ls_m_int(&l->m, int_scalar(), 0);
+    if (write) block = input(l, LS_TYPE(LS_DT_F32, 2, layers, o->rows, kv, d));
+    const ls_val start[] = {slot, zero, place, zero, zero};
+    ls_val k = input(l, cache), v = input(l, cache);
+    ls_val part[2] = {copied(l, k, block, 0, start), copied(l, v, block, 1, start)};
+    if (!write) part[0] = ls_m_concat(&l->m, part, 2, 0);
+    if (l->m.rc) return l->m.rc;
+    results r = {part, write ? 2 : 1};
+    donation given[2] = {{3, 0}, {4, 1}};
+    LS_TRY(write_module(l, write ? "write_block" : "read_block", &r, given, write ? 2 : 0, e));
+    return keep_result_types(l->out, &r, e);
+}
+
+ls_code ls_emit_block_module(ls_emit_module *out, const ls_graph *g, bool write, const ls_emit_options *o, ls_error *e) {
+    ls_lower l;
+    LS_TRY(check_options(g, o, e));
+    ls_code rc = begin(&l, out, g, o, e);
+    if (!rc) rc = emit_block(&l, write, e);
+    ls_mlir_deinit(&l.m);
+    if (rc) ls_emit_module_deinit(out);
+    return rc;
+}
+
 void ls_emit_module_deinit(ls_emit_module *m) {
     ls_str_deinit(&m->text);
     ls_free(m->weight);
