@@ -23,7 +23,7 @@ static const char help[] =
     "                      OPENVINO_PYTHON, ORT_PYTHON: rounds (-r) that take turns, tokens equal to f32's; to .cache/compare\n"
     "  --sweep LIST        with --compare: by context, batch, threads too\n"
     "  --help              this text\n"
-    "\nLess work (docs/caching.md; changes no result):\n" CLI_GUESS_HELP "\n"
+    "\nLess work (docs/caching.md; changes no result of an exact contract):\n" CLI_GUESS_HELP "\n"
     "Example: lockstep bench ./model.gguf -p 512 -n 128 -r 5\n";
 
 typedef struct bench {

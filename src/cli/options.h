@@ -53,7 +53,7 @@ enum {
     "  --guesses N         most guesses of one pass; default: 8\n"
 
 #define CLI_PREFIX_HELP                                                                                                        \
-    "\nLess work (docs/caching.md; changes no result):\n"                                                                     \
+    "\nLess work (docs/caching.md; changes no result of an exact contract):\n"                                                \
     "  --prefix-cache DIR  keep keys and values of prompts and answers in this folder, for later ones that begin alike\n"        \
     "  --prefix-cache-size SIZE  most bytes kept, such as 512M; 0: none; default: 256M with --prefix-cache\n"
 

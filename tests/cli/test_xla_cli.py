@@ -158,6 +158,21 @@ class XlaTest(unittest.TestCase):
         d = json.loads(self.check(run("generate", LLAMA_MLX, *XLA, *packed, "--allow-unqualified", "--json"), 0))
         self.assertEqual(d["xla"]["quant"], "packed")
 
+    # ---- Prefix cache -----------------------------------------------------------------------------------------------------
+
+    def test_prefix_cache(self):
+        args = ["generate", LLAMA, "--ids", ",".join(str(k * 37 % 90) for k in range(72)), "-n", "3", "--ignore-eos", "--json", "--chunk", "8"]
+        native = json.loads(self.check(run(*args), 0))
+        with tempfile.TemporaryDirectory() as folder:
+            for reused in (0, 64):
+                d = json.loads(self.check(run(*args, "--backend", "xla", "--allow-unqualified", "--prefix-cache", folder), 0))
+                self.assertEqual((d["output_ids"], d["logits_sha256"]), (native["output_ids"], native["logits_sha256"]))
+                self.assertEqual(d["statistics"]["reused_tokens"], reused)
+            self.assertEqual(len(os.listdir(folder)), 1)
+            d = json.loads(self.check(run(*args, "--prefix-cache", folder), 0))  # native has a file of its own
+            self.assertEqual(d["statistics"]["reused_tokens"], 0)
+            self.assertEqual(len(os.listdir(folder)), 2)
+
     # ---- Qualification --------------------------------------------------------------------------------------------------
 
     def test_qualification(self):

@@ -491,6 +491,35 @@ static void names(void **state) {
     assert_error(ls_precision_parse("tf32", &precision, &e), LS_INVALID_ARGUMENT, "use f32, f16 or bf16");
 }
 
+/* Modules that copy a block of the caches have no weights; the one that writes takes the caches over. */
+static void blocks_of_the_caches(void **state) {
+    (void)state;
+    fixture f;
+    ls_error e = {0};
+    ls_emit_module m;
+    ls_emit_options o = {.rows = 64, .capacity = 256, .sequences = 2};
+    assert_ok(fixture_open(&f, "gemma3", LS_CONTRACT_EXACT16, &e));
+    for (int write = 0; write < 2; write++) {
+        assert_ok(ls_emit_block_module(&m, f.graph, write, &o, &e));
+        const ls_tensor_type *block = write ? &m.input[2] : &m.result[0], *cache = &m.input[m.n_inputs - 1];
+        assert_int_equal(m.n_weights, 0);
+        assert_int_equal(m.n_inputs, write ? 5 : 4);
+        assert_int_equal(m.n_results, write ? 2 : 1);
+        assert_int_equal(occurrences(m.text.data, "tf.aliasing_output"), write ? 2 : 0);
+        assert_int_equal(block->rank, 5);
+        assert_true(block->dim[0] == 2 && block->dim[1] == f.graph->n_caches && block->dim[2] == 64);
+        assert_true(cache->dim[0] == 2 && cache->dim[1] == f.graph->n_caches && cache->dim[2] == 256);
+        for (int i = 3; i < 5; i++) assert_int_equal(block->dim[i], cache->dim[i]);
+        if (write) assert_memory_equal(cache, &m.result[1], sizeof *cache);
+        ls_emit_module_deinit(&m);
+    }
+    o.rows = 300;
+    assert_error(ls_emit_block_module(&m, f.graph, false, &o, &e), LS_INVALID_ARGUMENT, "300 rows do not fit a capacity of 256");
+    o = (ls_emit_options){.rows = 64, .capacity = 256};
+    assert_error(ls_emit_block_module(&m, f.graph, false, &o, &e), LS_INVALID_ARGUMENT, "0 sequences");
+    fixture_close(&f);
+}
+
 /* A graph without attention has no caches to keep. */
 static void graph_without_attention(void **state) {
     (void)state;
@@ -501,6 +530,7 @@ static void graph_without_attention(void **state) {
     assert_ok(small_begin(&s, LS_CONTRACT_FLOAT, 8, NULL, &e));
     assert_ok(small_end(&s, s.value, NULL, &e));
     assert_error(ls_emit_entry(&m, s.g, &o, &e), LS_UNIMPLEMENTED, "no attention");
+    assert_error(ls_emit_block_module(&m, s.g, true, &o, &e), LS_UNIMPLEMENTED, "no attention");
     small_destroy(&s);
 }
 
@@ -520,6 +550,7 @@ int main(void) {
         cmocka_unit_test(what_stays_packed),
         cmocka_unit_test(packed_is_refused),
         cmocka_unit_test(names),
+        cmocka_unit_test(blocks_of_the_caches),
         cmocka_unit_test(graph_without_attention),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

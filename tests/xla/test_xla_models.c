@@ -1,6 +1,6 @@
 /* Every fixture through the XLA backend on a real engine: under the exact contracts the logits of the whole prompt and of 64
- * decode steps equal the native executor's bit for bit, for one sequence and for ragged batches; under float the tokens are
- * those of transformers and every node, given the reference's inputs, stays within its bound.
+ * decode steps equal the native executor's bit for bit, for one sequence and for ragged batches, also where a slot begins with a kept block of
+ * another; under float the tokens are those of transformers and every node, given the reference's inputs, stays within its bound.
  *
  *   test_xla_models ENGINE [single|ragged|float|real ...] [exact16|exact24|exact16-kv8 ...] [=FIXTURE ...]
  *
@@ -161,6 +161,31 @@ static void check_single(const fixture *f) {
     ls_free(r.logits);
 }
 
+/* The last slot begins anew with part of a block that the first one holds; the others go back a step and take it again beside it. */
+static void check_block(const fixture *f, ls_executor *x, const run r[SLOTS], float *got) {
+    ls_error e = {0};
+    size_t v = (size_t)f->vocab;
+    const int known = x->sharing->positions - r[0].n < STEPS ? x->sharing->positions - r[0].n - 1 : STEPS - 1; /* steps of the first run in the block */
+    int32_t token[SLOTS], slot[SLOTS] = {0, 1, 2, 3}, row[SLOTS] = {0, 1, 2, 3};
+    void *block;
+    assert_true(known >= 0);
+    assert_ok(x->sharing->hold(x, 0, 0, &block, &e));
+    x->truncate(x, SLOTS - 1, 0);
+    assert_ok(x->sharing->attach(x, SLOTS - 1, &block, 1, r[0].n + known, &e));
+    x->sharing->release(x, block);
+    check_kv(f, x, SLOTS - 1, &r[0], known);
+    for (int s = 0; s < SLOTS; s++) {
+        x->truncate(x, s, r[s].n + STEPS - 1);
+        token[s] = s == SLOTS - 1 ? r[0].ids[known] : r[s].ids[STEPS - 1];
+    }
+    ls_batch b = {.n_rows = SLOTS, .token = token, .slot = slot, .n_out = SLOTS, .out_row = row};
+    assert_ok(x->forward(x, &b, got, &e));
+    for (int s = 0; s < SLOTS; s++) {
+        const float *want = s == SLOTS - 1 ? r[0].logits + (size_t)(r[0].n + known) * v : r[s].logits + (size_t)(r[s].n + STEPS - 1) * v;
+        must_equal(f, s == SLOTS - 1 ? "a step behind a kept block" : "a step beside it", want, got + (size_t)s * v, 1);
+    }
+}
+
 /* Four sequences of different lengths, each prefilled alone, then decoded together. */
 static void check_ragged(const fixture *f) {
     run r[SLOTS] = {0};
@@ -186,6 +211,7 @@ static void check_ragged(const fixture *f) {
         for (int s = 0; s < SLOTS; s++) must_equal(f, "ragged step", r[s].logits + (size_t)(r[s].n + i) * v, got + (size_t)s * v, 1);
     }
     for (int s = 0; s < SLOTS; s++) check_kv(f, x, s, &r[s], STEPS);
+    check_block(f, x, r, got);
     x->destroy(x);
     ls_free(got);
     for (int s = 0; s < SLOTS; s++) ls_free(r[s].logits);

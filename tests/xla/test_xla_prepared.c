@@ -1,5 +1,6 @@
 /* Rows that bring embeddings and belong to image blocks, on the XLA executor with a real plugin: equal to the reference, in fused modules
- * and node by node, in pieces that keep blocks whole, and near it under float. */
+ * and node by node, in pieces that keep blocks whole, and near it under float; and in sessions, also where what the prefix
+ * cache has of a prompt ends in the middle of a block. */
 #include "test.h"
 
 #include <math.h>
@@ -11,9 +12,9 @@
 #include "session/session.h"
 #include "xla/executor.h"
 
-enum { N = 40, LONG = 300, CONTEXT = 512, ROWS = 320 };
+enum { N = 86, LONG = 300, CONTEXT = 512, ROWS = 320 };
 
-static const ls_span blocks[] = {{3, 12}, {12, 31}, {34, 35}};
+static const ls_span blocks[] = {{3, 12}, {12, 31}, {56, 72}}; /* the last one across the end of a kept block of 64 */
 
 static ls_executor *create(const fixture *f, bool xla, ls_observer observer) {
     ls_executor_options o = {.max_seqs = 2, .context = CONTEXT, .max_rows = ROWS, .observer = observer};
@@ -61,7 +62,7 @@ static void check(const char *name, ls_contract contract, int n, const ls_span *
 
 static void whole_and_in_pieces(void **state) {
     (void)state;
-    static const int whole[] = {0, N}, pieces[] = {0, 3, 31, 34, N};
+    static const int whole[] = {0, N}, pieces[] = {0, 3, 31, 55, N};
     check("gemma3", LS_CONTRACT_EXACT16, N, blocks, 3, whole, 1, NULL);
     check("gemma3", LS_CONTRACT_EXACT16, N, blocks, 3, pieces, 4, NULL);
     check("gemma3", LS_CONTRACT_EXACT24, N, blocks, 3, whole, 1, NULL);
@@ -87,7 +88,7 @@ static void long_block(void **state) {
 
 /* ---- Sessions -------------------------------------------------------------------------------------------------------------- */
 
-enum { NEW = 4, REQUESTS = 6, SLOTS = 4 };
+enum { NEW = 4, REQUESTS = 6, SLOTS = 4, PREFIX = 64 << 20 };
 
 typedef struct stream {
     uint64_t id;
@@ -116,12 +117,18 @@ static ls_prepared_prefill *prepared_of(const fixture *f, const prepared_rows *p
     return made;
 }
 
-/* Request |i| is the image prompt when even, the same words without an image when odd; |each|: one after another. */
-static void serve(const fixture *f, ls_executor *x, int slots, ls_prepared_prefill *image, const int32_t *words, bool each, stream r[REQUESTS]) {
+static ls_session *session_of(const fixture *f, ls_executor *x, int slots, size_t prefix) {
     ls_session *s;
     ls_error e = {0};
-    ls_session_config c = {.executor = x, .vocab = f->vocab, .context = CONTEXT, .slots = slots, .chunk = 24, .hidden = f->graph->hidden, .max_rows = N};
+    ls_session_config c = {.executor = x, .vocab = f->vocab, .context = CONTEXT, .slots = slots, .chunk = 24, .hidden = f->graph->hidden, .max_rows = N,
+                           .prefix_bytes = prefix, .identity = "test"};
     assert_ok(ls_session_create_on(&s, &c, &e));
+    return s;
+}
+
+/* Request |i| is the image prompt when even, the same words without an image when odd; |each|: one after another. */
+static void serve(ls_session *s, ls_prepared_prefill *image, const int32_t *words, bool each, stream r[REQUESTS]) {
+    ls_error e = {0};
     memset(r, 0, REQUESTS * sizeof *r);
     for (int i = 0; i < REQUESTS; i++) {
         ls_request q = {.struct_size = sizeof q, .max_new = NEW, .ignore_eos = true, .hash_logits = true};
@@ -138,10 +145,15 @@ static void serve(const fixture *f, ls_executor *x, int slots, ls_prepared_prefi
                 }
         }
     }
-    ls_session_destroy(s);
 }
 
-/* Images and text in one ragged batch, more requests than slots, equal to the native executor's answers to each alone. */
+static void same_answers(const char *what, const stream want[REQUESTS], const stream got[REQUESTS]) {
+    for (int i = 0; i < REQUESTS; i++)
+        if (memcmp(want[i].out, got[i].out, sizeof got[i].out) || strcmp(want[i].sha, got[i].sha)) fail_msg("%s: request %d differs from native's", what, i);
+}
+
+/* Images and text in one ragged batch, more requests than slots, equal to the native executor's answers to each alone, and with a prefix cache, from
+ * which prompts that come again take 64 positions: those with an image begin in its middle. */
 static void mixed_batches(void **state) {
     (void)state;
     fixture f;
@@ -155,14 +167,23 @@ static void mixed_batches(void **state) {
     ls_executor *native, *x;
     ls_executor_options o = {.max_seqs = 1, .context = CONTEXT, .max_rows = N, .threads = 1};
     assert_ok(ls_native_create(&native, f.graph, f.checkpoint, &o, &e));
-    serve(&f, native, 1, image, words, true, want);
+    ls_session *s = session_of(&f, native, 1, 0);
+    serve(s, image, words, true, want);
+    ls_session_destroy(s);
     native->destroy(native);
     o.max_seqs = SLOTS;
     assert_ok(ls_xla_create(&x, f.graph, f.checkpoint, cpu_engine, NULL, &o, &e));
-    serve(&f, x, SLOTS, image, words, false, got);
+    for (size_t prefix = 0; prefix <= PREFIX; prefix += PREFIX) {
+        s = session_of(&f, x, SLOTS, prefix);
+        for (int round = 0; round < 2; round++) {
+            uint64_t before = ls_session_statistics(s).reused_tokens;
+            serve(s, image, words, false, got);
+            same_answers(prefix ? "with a prefix cache" : "in a batch", want, got);
+            assert_int_equal(ls_session_statistics(s).reused_tokens - before, prefix ? 64 * (round ? REQUESTS : REQUESTS - 2) : 0);
+        }
+        ls_session_destroy(s);
+    }
     x->destroy(x);
-    for (int i = 0; i < REQUESTS; i++)
-        if (memcmp(want[i].out, got[i].out, sizeof got[i].out) || strcmp(want[i].sha, got[i].sha)) fail_msg("request %d differs from native's", i);
     ls_prepared_destroy(image);
     prepared_rows_free(&p);
     fixture_close(&f);

@@ -117,9 +117,9 @@ ls_code ls_emit_entry(ls_emit_module *out, const ls_graph *g, const ls_emit_opti
  * (and attention that a fault made causal) positions i32[S]; of the input node its rows f32[S,C]. */
 ls_code ls_emit_node_module(ls_emit_module *out, const ls_graph *g, int node, const ls_emit_options *o, ls_error *e);
 
-/* Copies a block of |o->rows| places from |place| on between the caches of sequence |slot| and f32 [2, L, S, kv_heads, head_dim], keys first;
- * |o->entry| is an extend. Not |write|: inputs slot i32, place i32, caches [B, ...], not donated; the result is the block. |write|: inputs slot i32, place i32,
- * block, caches [B, ...], donated; results the caches. place + S must be within the capacity. */
+/* Copies S places from |place| on between the caches of sequence |slot| and a block f32 [2, L, S, kv_heads, head_dim], keys first. Of |o| rows,
+ * capacity and sequences count. Not |write|: inputs slot i32, place i32, caches [B, ...], not donated; the result is the block. |write|: inputs slot i32,
+ * place i32, block, caches [B, ...], donated; results the caches. place + S must be within the capacity. */
 ls_code ls_emit_block_module(ls_emit_module *out, const ls_graph *g, bool write, const ls_emit_options *o, ls_error *e);
 void ls_emit_module_deinit(ls_emit_module *m);
 

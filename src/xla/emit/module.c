@@ -505,8 +505,9 @@ static ls_code emit_block(ls_lower *l, bool write, ls_error *e) {
 
 ls_code ls_emit_block_module(ls_emit_module *out, const ls_graph *g, bool write, const ls_emit_options *o, ls_error *e) {
     ls_lower l;
-    LS_TRY(check_options(g, o, e));
-    ls_code rc = begin(&l, out, g, o, e);
+    const ls_emit_options shape = {.entry = LS_ENTRY_EXTEND, .rows = o->rows, .capacity = o->capacity, .sequences = o->sequences, .out_rows = 1};
+    LS_TRY(check_options(g, &shape, e));
+    ls_code rc = begin(&l, out, g, &shape, e);
     if (!rc) rc = emit_block(&l, write, e);
     ls_mlir_deinit(&l.m);
     if (rc) ls_emit_module_deinit(out);
