@@ -8,6 +8,7 @@ With LS_SMOLLM2_GGUF a real chat model answers too.
 import json
 import os
 import pty
+import re
 import select
 import shutil
 import signal
@@ -158,6 +159,16 @@ class CommandTest(unittest.TestCase):
                                  (["run", "-p", "x", "--image", os.curdir], 1, "is not a regular file but a folder"),
                                  (["bench", "--image", one], 2, "asks with text only")):
             self.check(run(args[0], VISION, *args[1:]), code, part)
+
+    def test_conversation_keeps_what_it_has_read(self):
+        """On backends that can and under exact contracts, without being asked; the answers are the same elsewhere."""
+        shapes, answers = os.path.join(FIXTURES, "vision", "gemma3_shapes"), []
+        for options, kept in (([], True), (["--prefix-cache-size", "0"], False), (["--shadow"], False), (["--backend", "reference"], False)):
+            said = in_terminal(["Where are the shapes?"] * 5 + ["/exit"], "run", shapes, "--temp", "0", "-n", "12", "--stats", *options)
+            self.assertTrue(said.endswith("exit code 0"), said)
+            self.assertEqual((said.count(" kept from before)"), "(64 kept from before)" in said), (5, kept), said)
+            answers.append(re.findall(r"I see[^\r\n]*", said))
+        self.assertTrue(answers[0] and all(a == answers[0] for a in answers), answers)
 
     def test_image_command(self):
         """/image says at once what is wrong with a file, and /clear makes room for others."""
