@@ -63,6 +63,8 @@ void ls_drafter_destroy(ls_drafter *d) {
     ls_free(d);
 }
 
+ls_code ls_drafter_reserve(ls_drafter *d, const ls_sampler_params *p, ls_error *e) { return ls_sampler_reserve(&d->sampler, p, e); }
+
 void ls_drafter_keep(ls_drafter *d, int slot, size_t length) {
     ls_executor *x = d->c.executor;
     if (x->length(x, slot) > (int)length) x->truncate(x, slot, (int)length);

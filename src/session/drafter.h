@@ -40,6 +40,9 @@ typedef struct ls_drafter_config {
 ls_code ls_drafter_create(ls_drafter **out, const ls_drafter_config *c, ls_error *e);
 void ls_drafter_destroy(ls_drafter *d); /* frees its executor's slots */
 
+/* Memory for guesses at the draws of a request with |p|: before ls_drafter_run sees it. */
+ls_code ls_drafter_reserve(ls_drafter *d, const ls_sampler_params *p, ls_error *e);
+
 /* Makes d[i].most guesses for each of |n| sequences of different slots that want some; none where the sequence has outgrown the drafter's
  * context or has a token that it does not know. The slots of the drafter must hold beginnings of the sequences. */
 ls_code ls_drafter_run(ls_drafter *drafter, ls_draft *d, int n, ls_error *e);

@@ -213,14 +213,16 @@ static int32_t largest_value(const int64_t *value, size_t n) {
 ls_code ls_sampler_init(ls_sampler *s, size_t vocab, ls_error *e) {
     *s = (ls_sampler){.vocab = vocab};
     if (!vocab || vocab > ID_MASK) LS_FAIL(e, LS_INVALID_ARGUMENT, "vocabulary of %zu tokens; allowed are 1 to %llu", vocab, (unsigned long long)ID_MASK);
-    ls_code rc = LS_OK;
-    LS_GOTO(ls_calloc(&s->value, vocab, sizeof *s->value, "sampler", e));
-    LS_GOTO(ls_calloc(&s->key, vocab, sizeof *s->key, "sampler", e));
-    LS_GOTO(ls_calloc(&s->dry, vocab, sizeof *s->dry, "sampler", e));
-    LS_GOTO(ls_calloc(&s->count, vocab, sizeof *s->count, "sampler", e));
-out:
-    if (rc) ls_sampler_deinit(s);
-    return rc;
+    return LS_OK;
+}
+
+ls_code ls_sampler_reserve(ls_sampler *s, const ls_sampler_params *p, ls_error *e) {
+    bool penalized = ls_sampler_has_penalty(p), drawn = p->temperature_q != 0;
+    if ((penalized || drawn) && !s->value) LS_TRY(ls_calloc(&s->value, s->vocab, sizeof *s->value, "sampler", e));
+    if (drawn && !s->key) LS_TRY(ls_calloc(&s->key, s->vocab, sizeof *s->key, "sampler", e));
+    if (penalized && !s->dry) LS_TRY(ls_calloc(&s->dry, s->vocab, sizeof *s->dry, "sampler", e));
+    if (penalized && !s->count) LS_TRY(ls_calloc(&s->count, s->vocab, sizeof *s->count, "sampler", e));
+    return LS_OK;
 }
 
 void ls_sampler_deinit(ls_sampler *s) {

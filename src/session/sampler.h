@@ -28,20 +28,23 @@ typedef struct ls_sampler_params {
 /* Validates |s| (NULL: greedy). INVALID_ARGUMENT naming the option, its value and the allowed range. */
 ls_code ls_sampler_prepare(ls_sampler_params *p, const ls_sampling *s, ls_error *e);
 
-/* Working memory for one vocabulary, shared by all requests of a session. */
+/* Working memory for one vocabulary, shared by all requests of a session; each array NULL until some request needs it. */
 typedef struct ls_sampler {
     size_t vocab;
-    int64_t *value; /* [vocab] fixed-point logits */
-    uint64_t *key;  /* [vocab] heap of (value, id) keys */
-    int64_t *dry;   /* [vocab] all zero between calls */
-    int32_t *count; /* [vocab] all zero between calls */
+    int64_t *value; /* [vocab] fixed-point logits: draws and penalties */
+    uint64_t *key;  /* [vocab] heap of (value, id) keys: draws */
+    int64_t *dry;   /* [vocab] all zero between calls: penalties */
+    int32_t *count; /* [vocab] all zero between calls: penalties */
 } ls_sampler;
 
 ls_code ls_sampler_init(ls_sampler *s, size_t vocab, ls_error *e);
 void ls_sampler_deinit(ls_sampler *s);
 
+/* The arrays that |p| needs, where they are not there yet: none for a greedy choice without penalties. */
+ls_code ls_sampler_reserve(ls_sampler *s, const ls_sampler_params *p, ls_error *e);
+
 /* The next token after |history| [n] (prompt and output so far, ids within the vocabulary) given |logits| f32 [vocab].
- * Draws are keyed by (seed, n), so nothing else influences them. Allocates nothing. */
+ * Draws are keyed by (seed, n), so nothing else influences them. |p| has been reserved; allocates nothing. */
 int32_t ls_sampler_next(ls_sampler *s, const ls_sampler_params *p, const float *logits, const int32_t *history, size_t n);
 
 /* ---- Pieces, shared by the files of the sampler and by tests ------------------------------------------------------ */

@@ -244,6 +244,12 @@ ls_code ls_session_submit(ls_session *s, const ls_request *given, uint64_t *id, 
     LS_TRY(check_request(s, &asked, e));
     LS_TRY(reserve_events(s, e));
     LS_TRY(new_request(&r, &asked, e));
+    ls_code rc = ls_sampler_reserve(&s->sampler, &r->params, e);
+    if (!rc && s->drafter) rc = ls_drafter_reserve(s->drafter, &r->params, e);
+    if (rc) {
+        free_request(r);
+        return rc;
+    }
     r->id = s->next_id++;
     if (s->tail) s->tail->next = r;
     else s->head = r;

@@ -56,13 +56,16 @@ static void check_case(const json_t *root, const json_t *c, size_t index) {
     ls_sampling options = load_options(c, breakers);
     assert_ok(ls_sampler_init(&s, vocab, &e));
     assert_ok(ls_sampler_prepare(&p, &options, &e));
+    assert_ok(ls_sampler_reserve(&s, &p, &e));
+    bool penalized = ls_sampler_has_penalty(&p), drawn = p.temperature_q != 0;
+    assert_true(!s.value == !(penalized || drawn) && !s.key == !drawn && !s.dry == !penalized && !s.count == !penalized);
     size_t steps = integers(json_object_get(c, "tokens"), want, 8);
     for (size_t i = 0; i < steps; i++) {
         int32_t got = ls_sampler_next(&s, &p, logits, history, n);
         if (got != want[i]) fail_msg("case %zu, step %zu: got %d, want %d", index, i, (int)got, (int)want[i]);
         history[n++] = got;
     }
-    for (size_t i = 0; i < vocab; i++) assert_true(!s.count[i] && !s.dry[i]);
+    for (size_t i = 0; i < vocab && penalized; i++) assert_true(!s.count[i] && !s.dry[i]);
     ls_sampler_deinit(&s);
 }
 
@@ -108,6 +111,7 @@ static void test_distribution(void **state) {
     int hits[4] = {0};
     assert_ok(ls_sampler_init(&s, 4, &e));
     assert_ok(ls_sampler_prepare(&p, &options, &e));
+    assert_ok(ls_sampler_reserve(&s, &p, &e));
     for (uint64_t i = 0; i < DRAWS; i++) {
         p.seed = i;
         hits[ls_sampler_next(&s, &p, logits, history, 1)]++;
