@@ -52,9 +52,8 @@ static bool banned(const word *d, int32_t id) { return d->banned && d->banned[id
 
 /* The merge of the symbols at |left| and |right|, if there is one. */
 static bool find_merge(const word *d, int32_t left, int32_t right, candidate *c) {
-    uint64_t v, key = (uint64_t)(uint32_t)d->symbols[left].id << 32 | (uint32_t)d->symbols[right].id;
-    if (!ls_u64_map_get(&d->m->merges, key, &v)) return false;
-    *c = (candidate){.rank = (uint32_t)(v >> 32), .pos = left, .merged = (int32_t)(v & 0xFFFFFFFF)};
+    *c = (candidate){.pos = left};
+    if (!ls_merges_find(&d->m->merges, d->symbols[left].id, d->symbols[right].id, &c->rank, &c->merged)) return false;
     return !banned(d, c->merged);
 }
 

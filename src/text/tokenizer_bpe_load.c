@@ -3,8 +3,6 @@
 
 #include "text/tokenizer_model.h"
 
-enum { MAX_MERGES = 1 << 25 };
-
 static ls_code load_vocab(ls_token_model *m, const json_t *vocab, ls_error *e) {
     if (!json_is_object(vocab)) LS_FAIL(e, LS_INVALID_ARGUMENT, "tokenizer model: \"vocab\" of a BPE model must be an object");
     const char *text;
@@ -32,7 +30,7 @@ ls_code ls_bpe_add_merge(ls_token_model *m, const char *left, size_t n_left, con
     if (merged < 0)
         LS_FAIL(e, LS_INVALID_ARGUMENT, "merge %u: \"%.64s\" and \"%.64s\" join to a text that is not in the vocabulary", (unsigned)rank,
                 left, right);
-    return ls_u64_map_put(&m->merges, (uint64_t)a << 32 | (uint32_t)b, (uint64_t)rank << 32 | (uint32_t)merged, e);
+    return ls_merges_add(&m->merges, &(ls_merge){.left = a, .right = b, .merged = merged, .rank = rank}, e);
 }
 
 ls_code ls_bpe_read_merge(ls_token_model *m, const json_t *v, uint32_t rank, ls_error *e) {
@@ -54,8 +52,8 @@ ls_code ls_bpe_read_merge(ls_token_model *m, const json_t *v, uint32_t rank, ls_
 
 static ls_code load_merges(ls_token_model *m, const json_t *merges, ls_error *e) {
     if (!json_is_array(merges)) LS_FAIL(e, LS_INVALID_ARGUMENT, "tokenizer model: \"merges\" must be an array");
-    if (json_array_size(merges) > MAX_MERGES)
-        LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "tokenizer model: %zu merges; at most %d", json_array_size(merges), MAX_MERGES);
+    if (json_array_size(merges) > LS_MERGES_MAX)
+        LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "tokenizer model: %zu merges; at most %d", json_array_size(merges), LS_MERGES_MAX);
     size_t i;
     json_t *v;
     json_array_foreach((json_t *)(uintptr_t)merges, i, v) LS_TRY(ls_bpe_read_merge(m, v, (uint32_t)i, e));
@@ -142,7 +140,7 @@ static ls_code find_splits(const ls_token_model *m, int32_t id, float score, spl
         left_chars++;
         int32_t a = ls_vocab_find(&m->vocab, text, i), b = a < 0 ? -1 : ls_vocab_find(&m->vocab, text + i, len - i);
         if (b < 0) continue;
-        LS_TRY(ls_grow(&out->v, out->n, &out->cap, sizeof *out->v, MAX_MERGES, "merges", e));
+        LS_TRY(ls_grow(&out->v, out->n, &out->cap, sizeof *out->v, LS_MERGES_MAX, "merges", e));
         out->v[out->n++] = (split){score, left_chars, chars - left_chars, a, b, id};
     }
     return LS_OK;
@@ -157,7 +155,7 @@ ls_code ls_bpe_merges_from_scores(ls_token_model *m, const float *scores, ls_err
     sort_splits(all.v, spare, all.n);
     for (size_t i = 0; i < all.n; i++) {
         const split *s = &all.v[i];
-        LS_GOTO(ls_u64_map_put(&m->merges, (uint64_t)s->left << 32 | (uint32_t)s->right, (uint64_t)i << 32 | (uint32_t)s->merged, e));
+        LS_GOTO(ls_merges_add(&m->merges, &(ls_merge){.left = s->left, .right = s->right, .merged = s->merged, .rank = (uint32_t)i}, e));
     }
 out:
     ls_free(all.v);

@@ -98,7 +98,7 @@ ls_code ls_tokenizer_add_parts(ls_tokenizer *t, const json_t *parts, ls_error *e
 
 ls_code ls_tokenizer_finish(ls_tokenizer *t, ls_error *e) {
     LS_TRY(ls_vocab_fit(&t->model.vocab, e));
-    LS_TRY(ls_u64_map_fit(&t->model.merges, e));
+    if (t->model.kind == LS_MODEL_BPE) LS_TRY(ls_merges_finish(&t->model.merges, t->model.vocab.n_ids, e));
     LS_TRY(ls_u64_map_fit(&t->model.trie.edges, e));
     return ls_tokenizer_finish_added(t, e);
 }

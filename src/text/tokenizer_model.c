@@ -35,7 +35,7 @@ ls_code ls_token_model_load(ls_token_model *m, const json_t *node, ls_error *e) 
 void ls_token_model_deinit(ls_token_model *m) {
     if (!m->borrowed) {
         ls_vocab_deinit(&m->vocab);
-        ls_u64_map_deinit(&m->merges);
+        ls_merges_deinit(&m->merges);
         ls_trie_deinit(&m->trie);
         ls_free(m->scores);
     }

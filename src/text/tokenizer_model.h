@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "text/tokenizer.h"
+#include "text/tokenizer_merges.h"
 #include "text/tokenizer_trie.h"
 
 typedef enum ls_model_kind { LS_MODEL_BPE, LS_MODEL_UNIGRAM } ls_model_kind;
@@ -18,7 +19,7 @@ typedef struct ls_token_model {
     bool fuse_unk;          /* neighbouring unknown characters become one unknown token */
     int32_t byte_ids[256];  /* of "<0xHH>", -1 when absent */
     /* BPE */
-    ls_u64_map merges;      /* left << 32 | right -> rank << 32 | merged */
+    ls_merges merges;
     bool ignore_merges;     /* a piece that is a token stays whole */
     char *prefix, *suffix;  /* of tokens inside a word, of tokens ending a word; NULL: none */
     /* Unigram */

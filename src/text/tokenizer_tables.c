@@ -13,7 +13,8 @@ typedef enum table {
     TABLE_TEXT,          /* texts of the vocabulary, each with a NUL */
     TABLE_ENTRIES,       /* ls_vocab_entry by id */
     TABLE_SLOTS,         /* u32 hash table of ids + 1 */
-    TABLE_MERGES,        /* ls_u64_pair hash table */
+    TABLE_MERGES,        /* u64 by left and right token: tokenizer_merges.h */
+    TABLE_LEFT,          /* u32 [ids + 1] where the merges of each left token begin; empty without merges of byte-pair encoding */
     TABLE_EDGES,         /* ls_u64_pair hash table of the trie */
     TABLE_VALUES,        /* i32 by node of the trie */
     TABLE_ROOT,          /* u32 [256] children of node 0; empty without a trie */
@@ -32,8 +33,8 @@ typedef struct shape {
 } shape;
 
 static const shape shapes[TABLE_COUNT] = {{"parts", 1},  {"charsmap", 1}, {"text", 1},   {"entries", 8}, {"slots", 4},
-                                          {"merges", 16}, {"edges", 16},  {"values", 4}, {"root", 4},    {"scores", 8},
-                                          {"added", 1},  {"before", 4},   {"after", 4},  {"prefix", 1},  {"suffix", 1}};
+                                          {"merges", 8}, {"left", 4},    {"edges", 16}, {"values", 4}, {"root", 4},
+                                          {"scores", 8}, {"added", 1},    {"before", 4}, {"after", 4},  {"prefix", 1},  {"suffix", 1}};
 
 _Static_assert(sizeof(ls_vocab_entry) == 8 && sizeof(ls_u64_pair) == 16, "the tables are the arrays of tokenizer_vocab.h");
 
@@ -86,7 +87,8 @@ static ls_code put_arrays(const ls_tokenizer *t, head *h, ls_str *out, size_t be
     LS_TRY(put(h, out, begin, TABLE_TEXT, v->bytes.data, v->bytes.len, e));
     LS_TRY(put(h, out, begin, TABLE_ENTRIES, v->entries, v->n_ids, e));
     LS_TRY(put(h, out, begin, TABLE_SLOTS, v->slots, v->n_slots, e));
-    LS_TRY(put(h, out, begin, TABLE_MERGES, m->merges.pairs, m->merges.slots, e));
+    LS_TRY(put(h, out, begin, TABLE_MERGES, m->merges.packed, m->merges.n, e));
+    LS_TRY(put(h, out, begin, TABLE_LEFT, m->merges.begin, m->merges.begin ? v->n_ids + 1 : 0, e));
     LS_TRY(put(h, out, begin, TABLE_EDGES, m->trie.edges.pairs, m->trie.edges.slots, e));
     LS_TRY(put(h, out, begin, TABLE_VALUES, m->trie.values, m->trie.n_nodes, e));
     LS_TRY(put(h, out, begin, TABLE_ROOT, m->trie.root, m->trie.n_nodes ? 256 : 0, e));
@@ -151,20 +153,26 @@ static ls_code read_head(tables *x, ls_error *e) {
     return LS_OK;
 }
 
+static ls_code open_merges(const tables *x, ls_token_model *m, ls_error *e) {
+    size_t n = (size_t)x->h.count[TABLE_MERGES], n_ids = m->vocab.n_ids;
+    bool bpe = m->kind == LS_MODEL_BPE;
+    if (n > LS_MERGES_MAX || (n && !bpe)) return bad(TABLE_MERGES, "it is too long", e);
+    if (x->h.count[TABLE_LEFT] != (bpe ? n_ids + 1 : 0)) return bad(TABLE_LEFT, "it does not fit the vocabulary", e);
+    m->merges = (ls_merges){.packed = (uint64_t *)(uintptr_t)array(x, TABLE_MERGES), .begin = (uint32_t *)(uintptr_t)array(x, TABLE_LEFT), .n = n, .n_ids = n_ids};
+    return !bpe || ls_merges_are_sound(&m->merges) ? LS_OK : bad(TABLE_MERGES, "it is not sorted, or points past the end", e);
+}
+
 /* A free slot ends every search. */
-static ls_code open_map(const tables *x, table i, ls_u64_map *m, uint64_t values, ls_error *e) {
-    const ls_u64_pair *pairs = array(x, i);
-    size_t slots = (size_t)x->h.count[i], used = 0;
-    uint64_t most = 0;
-    if (slots > UINT32_MAX) return bad(i, "it is too long", e);
+static ls_code open_edges(const tables *x, ls_u64_map *m, size_t nodes, ls_error *e) {
+    const ls_u64_pair *pairs = array(x, TABLE_EDGES);
+    size_t slots = (size_t)x->h.count[TABLE_EDGES], used = 0;
+    if (slots > UINT32_MAX) return bad(TABLE_EDGES, "it is too long", e);
     for (size_t k = 0; k < slots; k++) {
         if (pairs[k].value == LS_U64_FREE) continue;
         used++;
-        uint64_t low = pairs[k].value & UINT32_MAX;
-        if (low > most) most = low;
+        if (pairs[k].value >= nodes) return bad(TABLE_EDGES, "it points past the end", e);
     }
-    if (slots && used == slots) return bad(i, "it has no free slot", e);
-    if (used && most >= values) return bad(i, "it points past the end", e);
+    if (slots && used == slots) return bad(TABLE_EDGES, "it has no free slot", e);
     *m = (ls_u64_map){.pairs = (ls_u64_pair *)(uintptr_t)pairs, .n = used, .slots = slots};
     return LS_OK;
 }
@@ -199,9 +207,7 @@ static ls_code open_trie(const tables *x, ls_trie *t, size_t n_ids, ls_error *e)
     const int32_t *values = array(x, TABLE_VALUES);
     const uint32_t *children = array(x, TABLE_ROOT);
     if (root != (nodes ? 256 : 0) || nodes > INT32_MAX) return bad(TABLE_ROOT, "it does not fit the trie", e);
-    LS_TRY(open_map(x, TABLE_EDGES, &t->edges, nodes, e));
-    for (size_t i = 0; i < t->edges.slots; i++)
-        if (t->edges.pairs[i].value != LS_U64_FREE && t->edges.pairs[i].value >= nodes) return bad(TABLE_EDGES, "it points past the end", e);
+    LS_TRY(open_edges(x, &t->edges, nodes, e));
     for (size_t i = 0; i < nodes; i++)
         if (values[i] < -1 || (values[i] >= 0 && (size_t)values[i] >= n_ids)) return bad(TABLE_VALUES, "it has an id that the vocabulary lacks", e);
     for (size_t i = 0; i < root; i++) {
@@ -248,7 +254,7 @@ static ls_code open_model(const tables *x, ls_tokenizer *t, ls_error *e) {
     m->unk = x->h.unk;
     m->unk_score = x->h.unk_score;
     LS_TRY(open_vocab(x, &m->vocab, e));
-    LS_TRY(open_map(x, TABLE_MERGES, &m->merges, m->vocab.n_ids, e));
+    LS_TRY(open_merges(x, m, e));
     LS_TRY(open_trie(x, &m->trie, m->vocab.n_ids, e));
     LS_TRY(open_scores(x, m, e));
     LS_TRY(copy_text(x, TABLE_PREFIX, &m->prefix, e));

@@ -5,8 +5,8 @@
 
 #include "text/tokenizer.h"
 
-/* Version of the tables: of their layout here, and of the hash functions and hash tables in tokenizer_vocab.c, whose arrays they are. */
-enum { LS_TOKENIZER_TABLES = 1 };
+/* Version of the tables: of their layout here, and of the arrays of tokenizer_vocab.c, its hash functions and tokenizer_merges.c. */
+enum { LS_TOKENIZER_TABLES = 2 };
 
 /* Appends the tables of |t|, all but its chat template. */
 ls_code ls_tokenizer_write_tables(const ls_tokenizer *t, ls_str *out, ls_error *e);
