@@ -64,6 +64,9 @@ ls_code ls_added_finish(ls_added *a, const ls_normalizer *n, ls_error *e) {
     ls_trie_deinit(&a->normalized);
     ls_code rc = add_to_tries(a, n, true, &text, &spare, &w, e);
     if (!rc) rc = add_to_tries(a, n, false, &text, &spare, &w, e);
+    if (!rc) rc = ls_u64_map_fit(&a->raw.edges, e);
+    if (!rc) rc = ls_u64_map_fit(&a->normalized.edges, e);
+    if (!rc) rc = ls_u64_map_fit(&a->by_id, e);
     ls_regex_work_deinit(&w);
     ls_str_deinit(&text);
     ls_str_deinit(&spare);

@@ -98,7 +98,7 @@ static ls_code resize_slots(ls_vocab *v, size_t n_new, ls_error *e) {
 static ls_code reach_id(ls_vocab *v, size_t id, ls_error *e) {
     if (id < v->n_ids) return LS_OK;
     if (id >= v->cap_ids) {
-        size_t cap = v->cap_ids ? v->cap_ids : 256, had = v->cap_ids;
+        size_t cap = v->cap_ids > 256 ? v->cap_ids : 256, had = v->cap_ids;
         while (cap <= id) cap *= 2;
         LS_TRY(ls_realloc(&v->entries, cap, sizeof *v->entries, "vocabulary", e));
         memset(v->entries + had, 0, (cap - had) * sizeof *v->entries);
@@ -143,6 +143,8 @@ const char *ls_vocab_text(const ls_vocab *v, int32_t id, size_t *len) {
 
 ls_code ls_vocab_fit(ls_vocab *v, ls_error *e) {
     size_t slots = v->n / 3 * 4 + 16;
+    if (v->n_ids < v->cap_ids) LS_TRY(ls_realloc(&v->entries, v->n_ids, sizeof *v->entries, "vocabulary", e));
+    v->cap_ids = v->n_ids;
     return slots < v->n_slots ? resize_slots(v, slots, e) : LS_OK;
 }
 

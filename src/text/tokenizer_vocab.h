@@ -48,7 +48,7 @@ typedef struct ls_vocab {
 ls_code ls_vocab_add(ls_vocab *v, const char *text, size_t len, int64_t id, ls_error *e);
 int32_t ls_vocab_find(const ls_vocab *v, const char *text, size_t len);       /* -1 when absent */
 const char *ls_vocab_text(const ls_vocab *v, int32_t id, size_t *len);        /* NULL when absent; NUL-terminated */
-ls_code ls_vocab_fit(ls_vocab *v, ls_error *e); /* to 3/4 full, when little more will be added */
+ls_code ls_vocab_fit(ls_vocab *v, ls_error *e); /* to 3/4 full and no spare ids, when little more will be added */
 void ls_vocab_deinit(ls_vocab *v);
 
 #endif
