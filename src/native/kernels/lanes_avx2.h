@@ -9,7 +9,7 @@
 #include "native/kernels/kernel.h"
 
 /* Register blocking of the product: one tile (two registers) by 4 rows is half of the 16 registers. */
-enum { V_TILES = 1, V_ROWS = 4, V_ROWS_WIDE = 2 };
+enum { V_TILES = 1, V_LINE_TILES = 1, V_ROWS = 4, V_ROWS_WIDE = 2 };
 
 #define V_DIRECT 0
 #define V_BODY LS_INLINE
@@ -68,6 +68,7 @@ LS_INLINE lanes v_field(lanes x, int shift, int mask) {
     __m256i m = _mm256_set1_epi32(mask | mask << 16);
     return (lanes){_mm256_and_si256(srl32(x.a, shift), m), _mm256_and_si256(srl32(x.b, shift), m)};
 }
+LS_INLINE lanes v_field_or(lanes x, int shift, int mask, lanes y) { return v_or(v_field(x, shift, mask), y); }
 LS_INLINE lanes v_shl16(lanes x, int n) { return (lanes){sll16(x.a, n), sll16(x.b, n)}; }
 LS_INLINE lanes v_sar16(lanes x, int n) { return (lanes){sra16(x.a, n), sra16(x.b, n)}; }
 LS_INLINE lanes v_shl(lanes x, int n) {
@@ -172,6 +173,24 @@ LS_INLINE __m256i rshift_wide(__m256i v, int n) {
 LS_INLINE wide w_mul_shift_add(wide acc, lanes x, lanes y) {
     return (wide){_mm256_add_epi64(acc.even_a, rshift_wide(mul_even(x.a, y.a), 4)), _mm256_add_epi64(acc.odd_a, rshift_wide(mul_odd(x.a, y.a), 4)),
                   _mm256_add_epi64(acc.even_b, rshift_wide(mul_even(x.b, y.b), 4)), _mm256_add_epi64(acc.odd_b, rshift_wide(mul_odd(x.b, y.b), 4))};
+}
+LS_INLINE __m256i round16(__m256i v) { return _mm256_and_si256(_mm256_add_epi64(v, _mm256_set1_epi64x(8)), _mm256_set1_epi64x(-16)); }
+LS_INLINE wide w_mul_part(wide part, lanes x, lanes y) {
+    return (wide){_mm256_add_epi64(part.even_a, round16(mul_even(x.a, y.a))), _mm256_add_epi64(part.odd_a, round16(mul_odd(x.a, y.a))),
+                  _mm256_add_epi64(part.even_b, round16(mul_even(x.b, y.b))), _mm256_add_epi64(part.odd_b, round16(mul_odd(x.b, y.b)))};
+}
+LS_INLINE wide w_mul_part_one(wide part, int32_t x, lanes y) {
+    __m256i v = _mm256_set1_epi32(x);
+    return (wide){_mm256_add_epi64(part.even_a, round16(mul_even(v, y.a))), _mm256_add_epi64(part.odd_a, round16(mul_even(v, high_half(y.a)))),
+                  _mm256_add_epi64(part.even_b, round16(mul_even(v, y.b))), _mm256_add_epi64(part.odd_b, round16(mul_even(v, high_half(y.b))))};
+}
+/* acc + v / 16 for any multiple v of 16: there is no arithmetic 64-bit shift. */
+LS_INLINE __m256i add_part4(__m256i acc, __m256i v) {
+    __m256i positive = _mm256_srli_epi64(_mm256_xor_si256(v, _mm256_set1_epi64x(INT64_MIN)), 4);
+    return _mm256_add_epi64(acc, _mm256_sub_epi64(positive, _mm256_set1_epi64x(INT64_C(1) << 59)));
+}
+LS_INLINE wide w_add_part(wide acc, wide part) {
+    return (wide){add_part4(acc.even_a, part.even_a), add_part4(acc.odd_a, part.odd_a), add_part4(acc.even_b, part.even_b), add_part4(acc.odd_b, part.odd_b)};
 }
 LS_INLINE wide w_add_shifted(wide acc, wide x, int n) {
     return (wide){_mm256_add_epi64(acc.even_a, rshift_wide(x.even_a, n)), _mm256_add_epi64(acc.odd_a, rshift_wide(x.odd_a, n)),

@@ -8,8 +8,9 @@
 #include "contract/exact.h"
 #include "native/kernels/kernel.h"
 
-/* Register blocking of the product: 2 tiles by 4 rows have 8 sums of a group and 16 registers of sums of the row. */
-enum { V_TILES = 2, V_ROWS = 4, V_ROWS_WIDE = 4 };
+/* Register blocking of the product: 2 tiles by 4 rows have 8 sums of a group and 16 registers of sums of the row; 2 tiles by one row (LINE) have 8 or
+ * more chains of sums and 4 or 8 of the row. */
+enum { V_TILES = 2, V_LINE_TILES = 2, V_ROWS = 4, V_ROWS_WIDE = 4 };
 
 #define V_DIRECT 16
 #define V_BODY LS_INLINE
@@ -26,10 +27,12 @@ typedef struct wide {
 LS_INLINE __m512i srl32(__m512i a, int n) { return _mm512_srli_epi32(a, (unsigned)n); }
 LS_INLINE __m512i sll16(__m512i a, int n) { return _mm512_slli_epi16(a, (unsigned)n); }
 LS_INLINE __m512i sra16(__m512i a, int n) { return _mm512_srai_epi16(a, (unsigned)n); }
+LS_INLINE __m512i srl16(__m512i a, int n) { return _mm512_srli_epi16(a, (unsigned)n); }
 #else
 LS_INLINE __m512i srl32(__m512i a, int n) { return _mm512_srl_epi32(a, _mm_cvtsi32_si128(n)); }
 LS_INLINE __m512i sll16(__m512i a, int n) { return _mm512_sll_epi16(a, _mm_cvtsi32_si128(n)); }
 LS_INLINE __m512i sra16(__m512i a, int n) { return _mm512_sra_epi16(a, _mm_cvtsi32_si128(n)); }
+LS_INLINE __m512i srl16(__m512i a, int n) { return _mm512_srl_epi16(a, _mm_cvtsi32_si128(n)); }
 #endif
 
 LS_INLINE lanes v_load(const void *p) { return _mm512_loadu_si512(p); }
@@ -46,7 +49,11 @@ LS_INLINE lanes v_sub(lanes a, lanes b) { return _mm512_sub_epi32(a, b); }
 LS_INLINE lanes v_or(lanes a, lanes b) { return _mm512_or_si512(a, b); }
 LS_INLINE lanes v_sub16(lanes a, lanes b) { return _mm512_sub_epi16(a, b); }
 LS_INLINE lanes v_field(lanes a, int shift, int mask) {
+    if (mask == 0xFFFF >> shift) return srl16(a, shift);
     return _mm512_and_si512(srl32(a, shift), _mm512_set1_epi32(mask | mask << 16));
+}
+LS_INLINE lanes v_field_or(lanes a, int shift, int mask, lanes b) { /* a & mask | b in one */
+    return _mm512_ternarylogic_epi32(srl32(a, shift), _mm512_set1_epi32(mask | mask << 16), b, 0xEA);
 }
 LS_INLINE lanes v_shl16(lanes a, int n) { return sll16(a, n); }
 LS_INLINE lanes v_sar16(lanes a, int n) { return sra16(a, n); }
@@ -110,6 +117,21 @@ LS_INLINE wide w_mul_shift_add(wide acc, lanes a, lanes b) {
     acc.even = _mm512_add_epi64(acc.even, rshift4(_mm512_mul_epi32(a, b)));
     acc.odd = _mm512_add_epi64(acc.odd, rshift4(_mm512_mul_epi32(_mm512_srli_epi64(a, 32), _mm512_srli_epi64(b, 32))));
     return acc;
+}
+LS_INLINE __m512i round16(__m512i v) { return _mm512_and_si512(_mm512_add_epi64(v, _mm512_set1_epi64(8)), _mm512_set1_epi64(-16)); }
+LS_INLINE wide w_mul_part(wide part, lanes a, lanes b) {
+    part.even = _mm512_add_epi64(part.even, round16(_mm512_mul_epi32(a, b)));
+    part.odd = _mm512_add_epi64(part.odd, round16(_mm512_mul_epi32(_mm512_srli_epi64(a, 32), _mm512_srli_epi64(b, 32))));
+    return part;
+}
+LS_INLINE wide w_mul_part_one(wide part, int32_t a, lanes b) {
+    __m512i x = _mm512_set1_epi32(a);
+    part.even = _mm512_add_epi64(part.even, round16(_mm512_mul_epi32(x, b)));
+    part.odd = _mm512_add_epi64(part.odd, round16(_mm512_mul_epi32(x, _mm512_srli_epi64(b, 32))));
+    return part;
+}
+LS_INLINE wide w_add_part(wide acc, wide part) {
+    return (wide){_mm512_add_epi64(acc.even, _mm512_srai_epi64(part.even, 4)), _mm512_add_epi64(acc.odd, _mm512_srai_epi64(part.odd, 4))};
 }
 LS_INLINE wide w_add_shifted(wide acc, wide b, int n) {
     __m512i half = _mm512_set1_epi64((INT64_C(1) << n) >> 1);

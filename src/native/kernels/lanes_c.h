@@ -12,7 +12,7 @@
 #include "native/kernels/kernel.h"
 
 /* Register blocking: tiles and rows whose sums are kept at once; V_ROWS_WIDE when operands have two planes. */
-enum { V_TILES = 1, V_ROWS = 4, V_ROWS_WIDE = 2 };
+enum { V_TILES = 1, V_LINE_TILES = 1, V_ROWS = 4, V_ROWS_WIDE = 2 };
 
 /* Vector levels specialise the bodies for every kernel. Here the compiler chooses: sixteen lanes in plain C are many
  * instructions, and copies of them would take minutes to compile. */
@@ -79,6 +79,8 @@ LS_INLINE lanes v_field(lanes a, int shift, int mask) {
     EACH a.v[i] = (int32_t)((uint32_t)a.v[i] >> shift & ((uint32_t)mask | (uint32_t)mask << 16));
     return a;
 }
+/* v_field(a, shift, mask) | b */
+LS_INLINE lanes v_field_or(lanes a, int shift, int mask, lanes b) { return v_or(v_field(a, shift, mask), b); }
 LS_INLINE lanes v_shl16(lanes a, int n) {
     EACH a.v[i] = halves((int32_t)((uint32_t)a.v[i] << n), (int32_t)((uint32_t)a.v[i] >> 16 << n));
     return a;
@@ -224,6 +226,22 @@ LS_INLINE wide w_mul_add_one(wide acc, int32_t a, lanes b) {
 /* acc + rshift(a * b, 4) */
 LS_INLINE wide w_mul_shift_add(wide acc, lanes a, lanes b) {
     EACH acc.v[i] += ((int64_t)a.v[i] * b.v[i] + 8) >> 4;
+    return acc;
+}
+/* part and the sum of rshift(a * b, 4), at most 512 such products with |a * b| < 127/128 * 2^54 + 2^23: what a part counts in is the level's own. Here,
+ * and where shifting is dear, it is sixteenths: rshift(v, 4) * 16 is v + 8 without its last four bits. */
+LS_INLINE wide w_mul_part(wide part, lanes a, lanes b) {
+    EACH part.v[i] += ((int64_t)a.v[i] * b.v[i] + 8) & ~(int64_t)15;
+    return part;
+}
+/* The same with the same a in every lane. */
+LS_INLINE wide w_mul_part_one(wide part, int32_t a, lanes b) {
+    EACH part.v[i] += ((int64_t)a * b.v[i] + 8) & ~(int64_t)15;
+    return part;
+}
+/* acc and what the part has summed. */
+LS_INLINE wide w_add_part(wide acc, wide part) {
+    EACH acc.v[i] += part.v[i] >> 4;
     return acc;
 }
 /* acc + rshift(b, n) */

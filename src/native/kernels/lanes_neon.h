@@ -9,7 +9,7 @@
 #include "native/kernels/kernel.h"
 
 /* Register blocking of the product: one tile (four registers) by 4 rows is half of the 32 registers. */
-enum { V_TILES = 1, V_ROWS = 4, V_ROWS_WIDE = 2 };
+enum { V_TILES = 1, V_LINE_TILES = 1, V_ROWS = 4, V_ROWS_WIDE = 2 };
 
 #define V_DIRECT 0
 #define V_BODY LS_INLINE
@@ -77,6 +77,7 @@ LS_INLINE lanes v_field(lanes x, int shift, int mask) {
     int32x4_t m = vdupq_n_s32(mask | mask << 16);
     return (lanes){field4(x.a, shift, m), field4(x.b, shift, m), field4(x.c, shift, m), field4(x.d, shift, m)};
 }
+LS_INLINE lanes v_field_or(lanes x, int shift, int mask, lanes y) { return v_or(v_field(x, shift, mask), y); }
 LS_INLINE int32x4_t shl16(int32x4_t x, int n) { return vreinterpretq_s32_u16(U16(x) << vdupq_n_u16((uint16_t)n)); }
 LS_INLINE int32x4_t sar16(int32x4_t x, int n) { return vreinterpretq_s32_s16(S16(x) >> vdupq_n_s16((int16_t)n)); }
 LS_INLINE int32x4_t shl32(int32x4_t x, int n) { return vreinterpretq_s32_u32(U32(x) << vdupq_n_u32((uint32_t)n)); }
@@ -191,6 +192,18 @@ LS_INLINE wide w_mul_shift_add(wide acc, lanes x, lanes y) {
     mul_shift_add4(acc.b, x.b, y.b);
     mul_shift_add4(acc.c, x.c, y.c);
     mul_shift_add4(acc.d, x.d, y.d);
+    return acc;
+}
+/* The shift comes with the addition, so parts are sums of what is shifted. */
+LS_INLINE wide w_mul_part(wide part, lanes x, lanes y) { return w_mul_shift_add(part, x, y); }
+LS_INLINE wide w_mul_part_one(wide part, int32_t x, lanes y) { return w_mul_shift_add(part, v_set(x), y); }
+LS_INLINE wide w_add_part(wide acc, wide part) {
+    for (int i = 0; i < 2; i++) {
+        acc.a[i] = vaddq_s64(acc.a[i], part.a[i]);
+        acc.b[i] = vaddq_s64(acc.b[i], part.b[i]);
+        acc.c[i] = vaddq_s64(acc.c[i], part.c[i]);
+        acc.d[i] = vaddq_s64(acc.d[i], part.d[i]);
+    }
     return acc;
 }
 LS_INLINE void add_shifted4(int64x2_t acc[2], const int64x2_t x[2], int64x2_t n) {

@@ -2,7 +2,7 @@
  *
  * Integers of both operands are planes of 16-bit halves: w = sum over j of plane j of the weight, high first, likewise x.
  * Products of planes i and j are summed in 32 bits at index i + j; combine() puts the sums together into rshift(I, c), which leaves
- * room for a rounding addend in 32 bits. One row goes straight from packed weights to the result, up to V_DIRECT rows do so too
+ * room for a rounding addend in 32 bits. One row goes straight from packed weights to the result (linear_line.h), up to V_DIRECT rows do so too
  * (linear_rows.h), and more rows share weights that are unpacked once into the scratch. Functions are specialised by their constant
  * arguments kind, xp (activation planes) and size (16 << size is the group). */
 #ifndef LS_NATIVE_KERNELS_LINEAR_BODY_H
@@ -75,12 +75,13 @@ V_BODY void load_scales(const ls_packed *w, const uint8_t *tile, int64_t g, floa
     const uint8_t *entry = tile + w->scale_at + (size_t)g * w->entry_bytes, *second = entry + w->entry_bytes / 2;
     const uint8_t *super = tile + w->super_at;
     bool has_min = w->form.has_min;
-    if (w->super) super += (size_t)(g / w->super) * w->super_bytes;
-    switch (w->scales) {
-    case LS_SCALE_F16:
+    if (w->super) super += (size_t)g * (size_t)w->form.group / 256 * w->super_bytes; /* 256 columns each */
+    if (w->scales == LS_SCALE_F16) { /* most often, and a jump table is foreseen less well */
         *s = v_round(f_mul(f_half(entry), unit));
         if (has_min) *m = v_round(f_mul(f_half(second), unit));
-        break;
+        return;
+    }
+    switch (w->scales) {
     case LS_SCALE_BF16:
         *s = v_round(f_mul(f_bfloat(entry), unit));
         if (has_min) *m = v_round(f_mul(f_bfloat(second), unit));
@@ -142,96 +143,7 @@ V_BODY int half_lines(int kind) {
     }
 }
 
-/* ---- One row ---------------------------------------------------------------------------------------------------- */
-
-/* What the product of one row and one tile reads. */
-typedef struct line {
-    const int16_t *x[2];
-    const int32_t *drop, *half, *mean, *sum[2];
-} line;
-
-V_BODY line line_of(const ls_acts *x, int64_t row, int xp, int size) {
-    line l = {.drop = x->drop + row * x->blocks, .half = x->half + row * x->blocks, .mean = ls_acts_mean(x, size, row)};
-    for (int i = 0; i < xp; i++) {
-        l.x[i] = ls_acts_plane(x, row, i);
-        l.sum[i] = ls_acts_sum(x, size, row, i);
-    }
-    return l;
-}
-
-/* Sums in CHAINS independent chains, so that their latencies overlap. */
-enum { CHAINS = 4 };
-
-/* Pair |i| of a span for chain i % CHAINS. 4-bit integers stay where they are in their halves, 0, 4 or 8 bits up: that saves
- * the shift, and a chain's sum fits, at most 16 columns * 15 * 2^8 * 32512 < 2^31. */
-V_BODY void chain_pair(int kind, const uint8_t *span, int i, lanes w[2]) {
-    if (kind == LS_PACK_W4 && i % 4 < 3) w[0] = v_field(v_load(span + i / 4 * 64), 0, 15 << i % 4 * 4);
-    else weight_pair(kind, span, i, w);
-}
-
-/* Adds columns [16 * part, 16 * part + 16) of the span at column |col|. */
-V_BODY void dot_part(int kind, int xp, const uint8_t *span, int part, const line *l, int64_t col, lanes acc[CHAINS][3]) {
-    V_UNROLL for (int i = 0; i < 8; i++) {
-        lanes w[2], x[2];
-        chain_pair(kind, span, part * 8 + i, w);
-        for (int p = 0; p < xp; p++) x[p] = v_pair(l->x[p] + col + part * 16 + 2 * i);
-        dot_step(acc[i % CHAINS], w, weight_planes(kind), x, xp);
-        for (int j = 0; j < xp + weight_planes(kind) - 1; j++) V_PIN(acc[i % CHAINS][j]);
-    }
-}
-
-/* The sums begin with -z * X, which takes the zero point out of every product. */
-V_BODY void start_group(int kind, int xp, int zero, const line *l, int64_t g, int32_t half, lanes acc[CHAINS][3]) {
-    const int wp = weight_planes(kind);
-    for (int c = 0; c < CHAINS; c++)
-        for (int i = 0; i < 3; i++) acc[c][i] = v_set(0);
-    acc[0][0] = v_set(first_sum(wp, xp, half));
-    for (int i = 0; i < xp && wp == 1 && zero; i++) acc[0][i] = v_set(first_sum(wp, xp, half) - zero * l->sum[i][g]);
-}
-
-V_BODY void end_group(const ls_packed *w, const uint8_t *tile, int kind, int xp, const line *l, int64_t g, int64_t block, floats unit,
-                      lanes acc[CHAINS][3], sums *z) {
-    const int wp = weight_planes(kind);
-    lanes s, m = v_set(0), total[3];
-    load_scales(w, tile, g, unit, &s, &m);
-    for (int i = 0; i < xp + wp - 1; i++) {
-        bool up = kind == LS_PACK_W4;
-        lanes one = up ? v_sar(acc[1][i], 4) : acc[1][i], two = up ? v_sar(acc[2][i], 8) : acc[2][i];
-        total[i] = v_add(v_add(acc[0][i], one), v_add(two, acc[3][i]));
-    }
-    add_scaled(z, aligned(total, wp, xp, w->form.c, l->half[block], l->drop[block]), s, xp);
-    if (w->form.has_min) add_mean(z, l->mean[g], m, xp);
-}
-
-/* One tile by one row; 16 << size is the group. */
-V_BODY void one_row_tile(const ls_packed *w, const uint8_t *tile, int kind, int xp, int size, const line *l, sums *z) {
-    const int step = size == LS_SUM_64 ? 2 : 1, group = 16 << size;
-    floats unit = f_power(tile);
-    lanes acc[CHAINS][3];
-    *z = (sums){w_zero(), w_zero()};
-    for (int64_t k = 0; k < w->spans; k += step) {
-        const uint8_t *span = tile + w->span_at + (size_t)k * w->span_bytes;
-        int64_t block = k / 2;
-        V_UNROLL for (int part = 0; part < 2 * step; part++) {
-            int64_t g = (k * 2 + part) >> size;
-            if (part * 16 % group == 0) start_group(kind, xp, w->form.zero, l, g, l->half[block], acc);
-            V_UNROLL for (int i = 0; i < half_lines(kind); i++) LS_PREFETCH(span + AHEAD + (part * half_lines(kind) + i) * 64);
-            dot_part(kind, xp, span + (size_t)(part / 2) * w->span_bytes, part % 2, l, (k + part / 2) * LS_SPAN, acc);
-            if ((part + 1) * 16 % group == 0) end_group(w, tile, kind, xp, l, g, block, unit, acc, z);
-        }
-    }
-}
-
-V_BODY void one_row(const ls_packed *w, int64_t tile_begin, int64_t tile_end, const ls_acts *x, int64_t row, const ls_linear_out *out, int kind, int xp,
-                       int size) {
-    line l = line_of(x, row, xp, size);
-    for (int64_t i = tile_begin; i < tile_end; i++) {
-        const uint8_t *tile = w->data + (size_t)i * w->tile_bytes;
-        sums z;
-        one_row_tile(w, tile, kind, xp, size, &l, &z);
-        finish(w, tile, i * LS_TILE, &z, x, row, out, xp);
-    }
-}
+#include "native/kernels/linear_line.h"
 
 /* Which sums of activations belong to a group. */
 V_BODY int size_of(const ls_packed *w) { return w->form.group == 16 ? LS_SUM_16 : w->form.group == 32 ? LS_SUM_32 : LS_SUM_64; }

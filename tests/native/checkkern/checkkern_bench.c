@@ -87,7 +87,7 @@ void ck_bench(const ls_cpu *cpu, const char *only, ls_pool *pool) {
         for (size_t f = 0; f < ck_n_formats; f++) {
             if (strcmp(ck_formats[f].name, format_of(k[i].kind))) continue;
             bench_kernel(&k[i], ls_kernels_of(k[i].level), &ck_formats[f], SMALL, pool);
-            if (k[i].kind == LS_PACK_W4) bench_kernel(&k[i], ls_kernels_of(k[i].level), &ck_formats[f], LARGE, pool);
+            if (k[i].kind == LS_PACK_W4 || k[i].kind == LS_PACK_W8) bench_kernel(&k[i], ls_kernels_of(k[i].level), &ck_formats[f], LARGE, pool);
         }
     }
 }

@@ -1,0 +1,201 @@
+/* One row of the exact linear operator, straight from packed weights to the result: V_LINE_TILES tiles share each load of an activation.
+ * Included by linear_body.h. */
+#ifndef LS_NATIVE_KERNELS_LINEAR_LINE_H
+#define LS_NATIVE_KERNELS_LINEAR_LINE_H
+
+/* What the product of one row and one tile reads. */
+typedef struct line {
+    const int16_t *x[2];
+    const int32_t *drop, *half, *mean, *sum[2];
+} line;
+
+V_BODY line line_of(const ls_acts *x, int64_t row, int xp, int size) {
+    line l = {.drop = x->drop + row * x->blocks, .half = x->half + row * x->blocks, .mean = ls_acts_mean(x, size, row)};
+    for (int i = 0; i < xp; i++) {
+        l.x[i] = ls_acts_plane(x, row, i);
+        l.sum[i] = ls_acts_sum(x, size, row, i);
+    }
+    return l;
+}
+
+/* The sums of one tile are kept in chains, so that their latencies overlap: [chain][plane]. */
+enum { CHAINS = 4 };
+
+V_BODY int chains_of(int kind, int xp, int tiles) { return tiles > 1 && weight_planes(kind) + xp > 2 ? CHAINS / 2 : CHAINS; }
+
+/* Distance to what is fetched while byte |at| of a tile is read: AHEAD bytes on among every |tiles|-th tile. */
+typedef struct reach {
+    size_t edge, near, far; /* near before the edge, far from there on */
+} reach;
+
+V_BODY reach reach_of(const ls_packed *w, int tiles) {
+    size_t passed = AHEAD / w->tile_bytes, others = (size_t)(tiles - 1) * w->tile_bytes;
+    return (reach){.edge = (passed + 1) * w->tile_bytes - AHEAD, .near = AHEAD + passed * others, .far = AHEAD + (passed + 1) * others};
+}
+
+V_BODY size_t ahead_of(const reach *r, size_t at) { return at < r->edge ? r->near : r->far; }
+
+/* Pairs of columns in one word of a kind's first plane. */
+V_BODY int word_pairs(int kind) { return kind >= LS_PACK_F16 ? 1 : kind == LS_PACK_W8 ? 2 : kind == LS_PACK_W2 || kind == LS_PACK_W3 ? 8 : 4; }
+
+/* Where a kind's second plane begins, and its lines in a span; 0 without one. */
+V_BODY int second_at(int kind) { return kind == LS_PACK_F24 ? 1024 : kind == LS_PACK_W3 ? 128 : 256; }
+V_BODY int second_lines(int kind) { return kind == LS_PACK_F24 ? 8 : kind == LS_PACK_W6 ? 2 : kind == LS_PACK_W3 || kind == LS_PACK_W5 ? 1 : 0; }
+
+/* Bits |mask| of both halves from bit |from| on, at bit |to|. */
+V_BODY lanes moved_bits(lanes a, int from, int to, int mask) {
+    return from >= to ? v_field(a, from - to, mask << to) : v_field(v_shl16(a, to - from), 0, mask << to);
+}
+
+/* Pair |i| of a span for chain |*chain| of |chains|; |first| and |second| are the words that hold it. 4-bit integers in the upper bytes of the
+ * halves stay there, which saves shifts: the sums of the second half of the chains are 256 times too large. A chain's fits, with at most 16 columns of
+ * |x| <= 32512 or 32 of |x| <= 8128: 16 * 15 * 2^8 * 32512 < 2^31. */
+V_BODY void line_pair(int kind, const uint8_t *span, lanes first, lanes second, int i, int chains, int *chain, lanes w[2]) {
+    *chain = i % chains;
+    switch (kind) {
+    case LS_PACK_W3: w[0] = v_field_or(first, i % 8 * 2, 3, moved_bits(second, i, 2, 1)); break;
+    case LS_PACK_W4:
+        *chain = i % 4 * chains / 4;
+        w[0] = v_field(first, i % 2 * 4, i % 4 < 2 ? 15 : 15 << 8);
+        break;
+    case LS_PACK_W5: w[0] = v_field_or(first, i % 4 * 4, 15, moved_bits(second, i, 4, 1)); break;
+    case LS_PACK_W6: w[0] = v_field_or(first, i % 4 * 4, 15, moved_bits(second, i % 8 * 2, 4, 3)); break;
+    case LS_PACK_W8: w[0] = v_field(first, i % 2 * 8, 255); break;
+    default: weight_pair(kind, span, i, w); break;
+    }
+}
+
+/* Adds columns [16 * part, 16 * part + 16) of the spans at column |col|, and fetches the same of the spans |ahead| bytes further. */
+V_BODY void line_dot(int kind, int xp, const uint8_t *const span[V_LINE_TILES], size_t ahead, int part, const line *l, int64_t col,
+                     lanes acc[V_LINE_TILES][CHAINS][3], int tiles) {
+    const int pairs = word_pairs(kind), chains = chains_of(kind, xp, tiles), lines = second_lines(kind);
+    lanes first[V_LINE_TILES], second[V_LINE_TILES];
+    for (int t = 0; t < tiles; t++) {
+        V_UNROLL for (int i = part; i < lines; i += 2) LS_PREFETCH(span[t] + ahead + second_at(kind) + i * 64);
+        second[t] = lines == 1 || lines == 2 ? v_load(span[t] + second_at(kind) + (lines == 2 ? part * 64 : 0)) : v_set(0);
+    }
+    V_UNROLL for (int word = part * 8; word < part * 8 + 8; word += pairs) {
+        for (int t = 0; t < tiles; t++) {
+            first[t] = v_load(span[t] + word / pairs * 64);
+            V_PIN(first[t]); /* one load, not one for each field */
+            LS_PREFETCH(span[t] + ahead + word / pairs * 64);
+        }
+        V_UNROLL for (int i = word; i < word + pairs; i++) {
+            lanes w[2], x[2];
+            for (int p = 0; p < xp; p++) x[p] = v_pair(l->x[p] + col + 2 * i);
+            V_UNROLL for (int t = 0; t < tiles; t++) {
+                int chain;
+                line_pair(kind, span[t], first[t], second[t], i, chains, &chain, w);
+                dot_step(acc[t][chain], w, weight_planes(kind), x, xp);
+                for (int j = 0; j < xp + weight_planes(kind) - 1; j++) V_PIN(acc[t][chain][j]);
+            }
+        }
+    }
+}
+
+/* What the sums of a group begin with. -z * X takes the zero point out of every product. One plane of weights: what rounds both shifts is added
+ * here, since rshift(v, c) + half = (v + 2^(c - 1) + half * 2^c) >> c; it fits, |half| <= 2^23 and c <= 8 beside sums below 2^24. */
+V_BODY void start_line(const ls_packed *w, int kind, int xp, const line *l, int64_t g, int64_t block, lanes acc[V_LINE_TILES][CHAINS][3], int tiles) {
+    const int wp = weight_planes(kind), zero = w->form.zero, c = w->form.c;
+    lanes first[3] = {v_set(0), v_set(0), v_set(0)};
+    if (wp == 1 && xp == 1) first[0] = v_set(l->half[block] - zero * l->sum[0][g]);
+    if (wp == 1 && xp == 2) {
+        if (zero) first[0] = v_set(-zero * l->sum[0][g]);
+        first[1] = v_set(((1 << c) >> 1) + l->half[block] * (1 << c) - zero * l->sum[1][g]);
+    }
+    for (int t = 0; t < tiles; t++)
+        for (int n = 0; n < CHAINS; n++)
+            for (int i = 0; i < 3; i++) acc[t][n][i] = n ? v_set(0) : first[i];
+}
+
+/* The sum of a plane over its chains. The two that are 256 times too large together fit all but groups of 64 columns under exact16. */
+V_BODY lanes join_chains(int kind, int xp, int size, const lanes acc[CHAINS][3], int i, int chains) {
+    const bool up = kind == LS_PACK_W4, apart = up && xp == 1 && size == LS_SUM_64;
+    lanes low = acc[0][i], high = apart ? v_sar(acc[chains / 2][i], 8) : acc[chains / 2][i];
+    if (chains == 4) {
+        low = v_add(low, acc[1][i]);
+        high = v_add(high, apart ? v_sar(acc[3][i], 8) : acc[3][i]);
+    }
+    return v_add(low, up && !apart ? v_sar(high, 8) : high);
+}
+
+/* A of section 3. */
+V_BODY lanes line_aligned(const ls_packed *w, int kind, int xp, int size, const line *l, int64_t block, const lanes acc[CHAINS][3], int chains) {
+    const int wp = weight_planes(kind), c = w->form.c;
+    lanes total[3];
+    for (int i = 0; i < xp + wp - 1; i++) total[i] = join_chains(kind, xp, size, acc, i, chains);
+    if (wp == 1 && xp == 1) return v_sar_each(total[0], v_set(l->drop[block]));
+    if (wp == 1) return v_sar_each(v_add(v_shl(total[0], 12 - c), v_sar(total[1], c)), v_set(l->drop[block]));
+    return aligned(total, wp, xp, c, l->half[block], l->drop[block]);
+}
+
+/* Groups whose rounded products fit one part: 512 * |S A| < 2^63. */
+enum { PART_GROUPS = 512 };
+
+V_BODY void end_line(const ls_packed *w, const uint8_t *tile, int kind, int xp, int size, const line *l, int64_t g, int64_t block, floats unit,
+                     const lanes acc[CHAINS][3], int chains, const reach *r, sums *part) {
+    lanes s, m = v_set(0), a = line_aligned(w, kind, xp, size, l, block, acc, chains);
+    size_t entry = w->scale_at + (size_t)g * w->entry_bytes;
+    LS_PREFETCH(tile + entry + ahead_of(r, entry));
+    load_scales(w, tile, g, unit, &s, &m);
+    if (xp == 1) add_scaled(part, a, s, 1);
+    else part->acc = w_mul_part(part->acc, a, s);
+    if (!w->form.has_min) return;
+    if (xp == 1) add_mean(part, l->mean[g], m, 1);
+    else part->accx = w_mul_part_one(part->accx, l->mean[g], m);
+}
+
+/* Spans [begin, end) of |tiles| tiles by one row, into |part|; 16 << size is the group. */
+V_BODY void line_spans(const ls_packed *w, const uint8_t *const tile[V_LINE_TILES], int64_t begin, int64_t end, int kind, int xp, int size, const line *l,
+                       const reach *r, sums part[V_LINE_TILES], int tiles) {
+    const int step = size == LS_SUM_64 ? 2 : 1, group = 16 << size;
+    floats unit[V_LINE_TILES];
+    lanes acc[V_LINE_TILES][CHAINS][3];
+    for (int t = 0; t < tiles; t++) {
+        unit[t] = f_power(tile[t]);
+        part[t] = (sums){w_zero(), w_zero()};
+    }
+    for (int64_t k = begin; k < end; k += step) {
+        int64_t block = k / 2;
+        size_t ahead = ahead_of(r, w->span_at + (size_t)k * w->span_bytes);
+        V_UNROLL for (int p = 0; p < 2 * step; p++) {
+            const uint8_t *span[V_LINE_TILES];
+            int64_t g = (k * 2 + p) >> size;
+            if (p * 16 % group == 0) start_line(w, kind, xp, l, g, block, acc, tiles);
+            for (int t = 0; t < tiles; t++) span[t] = tile[t] + w->span_at + (size_t)(k + p / 2) * w->span_bytes;
+            line_dot(kind, xp, span, ahead, p % 2, l, (k + p / 2) * LS_SPAN, acc, tiles);
+            if ((p + 1) * 16 % group) continue;
+            V_UNROLL for (int t = 0; t < tiles; t++) end_line(w, tile[t], kind, xp, size, l, g, block, unit[t], acc[t], chains_of(kind, xp, tiles), r, &part[t]);
+        }
+    }
+}
+
+/* |tiles| tiles from |tile| on. */
+V_BODY void line_tiles(const ls_packed *w, int64_t tile, const ls_acts *x, int64_t row, const line *l, const ls_linear_out *out, int kind, int xp, int size,
+                       int tiles) {
+    const int64_t most = xp == 1 ? w->spans : (int64_t)PART_GROUPS * (16 << size) / LS_SPAN;
+    const uint8_t *data[V_LINE_TILES];
+    sums z[V_LINE_TILES], part[V_LINE_TILES];
+    reach r = reach_of(w, tiles);
+    for (int t = 0; t < tiles; t++) data[t] = w->data + (size_t)(tile + t) * w->tile_bytes;
+    for (int t = 0; t < tiles; t++) z[t] = (sums){w_zero(), w_zero()};
+    for (int64_t k = 0; k < w->spans; k += most) {
+        line_spans(w, data, k, w->spans - k < most ? w->spans : k + most, kind, xp, size, l, &r, part, tiles);
+        for (int t = 0; t < tiles; t++) {
+            if (xp == 1) z[t] = part[t];
+            else z[t] = (sums){w_add_part(z[t].acc, part[t].acc), w_add_part(z[t].accx, part[t].accx)};
+        }
+    }
+    for (int t = 0; t < tiles; t++) finish(w, data[t], (tile + t) * LS_TILE, &z[t], x, row, out, xp);
+}
+
+V_BODY void one_row(const ls_packed *w, int64_t tile_begin, int64_t tile_end, const ls_acts *x, int64_t row, const ls_linear_out *out, int kind, int xp,
+                    int size) {
+    const int tiles = kind == LS_PACK_W8 && xp == 1 ? 1 : V_LINE_TILES; /* bytes are read at the memory's speed anyway, and better as one stream */
+    line l = line_of(x, row, xp, size);
+    int64_t i = tile_begin;
+    for (; i + tiles <= tile_end; i += tiles) line_tiles(w, i, x, row, &l, out, kind, xp, size, tiles);
+    for (; i < tile_end; i++) line_tiles(w, i, x, row, &l, out, kind, xp, size, 1);
+}
+
+#endif
