@@ -158,7 +158,8 @@ static ls_code open_merges(const tables *x, ls_token_model *m, ls_error *e) {
     bool bpe = m->kind == LS_MODEL_BPE;
     if (n > LS_MERGES_MAX || (n && !bpe)) return bad(TABLE_MERGES, "it is too long", e);
     if (x->h.count[TABLE_LEFT] != (bpe ? n_ids + 1 : 0)) return bad(TABLE_LEFT, "it does not fit the vocabulary", e);
-    m->merges = (ls_merges){.packed = (uint64_t *)(uintptr_t)array(x, TABLE_MERGES), .begin = (uint32_t *)(uintptr_t)array(x, TABLE_LEFT), .n = n, .n_ids = n_ids};
+    m->merges = (ls_merges){.packed = (uint64_t *)(uintptr_t)array(x, TABLE_MERGES), .begin = (uint32_t *)(uintptr_t)array(x, TABLE_LEFT), .n = n,
+                            .n_ids = n_ids};
     return !bpe || ls_merges_are_sound(&m->merges) ? LS_OK : bad(TABLE_MERGES, "it is not sorted, or points past the end", e);
 }
 

@@ -165,7 +165,8 @@ V_BODY void line_spans(const ls_packed *w, const uint8_t *const tile[V_LINE_TILE
             for (int t = 0; t < tiles; t++) span[t] = tile[t] + w->span_at + (size_t)(k + p / 2) * w->span_bytes;
             line_dot(kind, xp, span, ahead, p % 2, l, (k + p / 2) * LS_SPAN, acc, tiles);
             if ((p + 1) * 16 % group) continue;
-            V_UNROLL for (int t = 0; t < tiles; t++) end_line(w, tile[t], kind, xp, size, l, g, block, unit[t], acc[t], chains_of(kind, xp, tiles), r, &part[t]);
+            const int chains = chains_of(kind, xp, tiles);
+            V_UNROLL for (int t = 0; t < tiles; t++) end_line(w, tile[t], kind, xp, size, l, g, block, unit[t], acc[t], chains, r, &part[t]);
         }
     }
 }
