@@ -200,16 +200,27 @@ static span union_of(const span *own, int n) {
     return all;
 }
 
+static void fetch(const uint8_t *p, size_t bytes) {
+    for (size_t i = 0; i < bytes; i += 64) LS_PREFETCH(p + i);
+}
+
 static void attend(const ls_attn *a, const ls_attn_tile *t, int64_t range, const uint8_t *const *block, void *parts, ls_attn_space *s) {
     uint8_t *part = parts;
-    size_t bytes = ls_attn_part_bytes(a), value_exp = ls_kv_layout_of(a).value_exp;
+    const ls_kv_layout layout = ls_kv_layout_of(a);
+    const size_t bytes = ls_attn_part_bytes(a), value_exp = layout.value_exp, keys = layout.values;
+    const bool once = t->n <= TILE_Q; /* keys and values are read once, so they are far away */
     int kind = a->wide ? 1 : a->narrow ? 2 : 0;
     span own[LS_ATTN_TILE];
     for (int i = 0; i < t->n; i++) own[i] = visible(t, i, range);
     span all = union_of(own, t->n);
     for (int q = 0; q < t->n; q += TILE_Q) {
         int n = t->n - q < TILE_Q ? t->n - q : TILE_Q;
-        for (int key = all.begin; key < all.end; key += LS_KV_BLOCK) score_kernels[kind][n](a, t, q, block[key / LS_KV_BLOCK], key, s);
+        if (once && all.begin < all.end) fetch(block[all.begin / LS_KV_BLOCK], keys);
+        for (int key = all.begin; key < all.end; key += LS_KV_BLOCK) {
+            if (once && key + LS_KV_BLOCK < all.end) fetch(block[key / LS_KV_BLOCK + 1], keys);
+            if (once) fetch(block[key / LS_KV_BLOCK] + layout.values, keys);
+            score_kernels[kind][n](a, t, q, block[key / LS_KV_BLOCK], key, s);
+        }
         for (int i = q; i < q + n; i++) {
             ls_attn_part *p = (ls_attn_part *)(void *)(part + (size_t)i * bytes);
             if (own[i].begin == own[i].end) {

@@ -1,6 +1,7 @@
 /* Norms, rotary embedding, activations and elementwise operators over the vector vocabulary of the including file. Formulas
  * and ranges: docs/contracts.md sections 2, 4, 5 and 7; reference: reference/exact_norm.c, exact_rope.c, exact_act.c. */
 #include "contract/exact.h"
+#include "native/kernels/kernel.h"
 #include "native/ops_table.h"
 #include "reference/exact_ops.h"
 
