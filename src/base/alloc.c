@@ -100,7 +100,13 @@ struct ls_arena {
     chunk *head;
 };
 
-enum { CHUNK_BYTES = 64 * 1024 };
+enum { FIRST_BYTES = 4 * 1024, CHUNK_BYTES = 64 * 1024 };
+
+/* Chunks double in size, so that an arena of little does not hold much. */
+static size_t next_chunk(const ls_arena *a) {
+    if (!a->head) return FIRST_BYTES;
+    return a->head->size < CHUNK_BYTES / 2 ? a->head->size * 2 : CHUNK_BYTES;
+}
 
 ls_code ls_arena_create(ls_arena **out, ls_error *e) { return ls_calloc(out, 1, sizeof(ls_arena), "arena", e); }
 
@@ -119,7 +125,7 @@ ls_code ls_arena_alloc(ls_arena *a, void *out, size_t n, size_t elem, ls_error *
     if (!ls_size_add(bytes, 15, &bytes)) LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "arena: size overflow");
     bytes &= ~(size_t)15;
     if (!a->head || a->head->size - a->head->used < bytes) {
-        size_t size = bytes > CHUNK_BYTES ? bytes : CHUNK_BYTES, total = 0;
+        size_t least = next_chunk(a), size = bytes > least ? bytes : least, total = 0;
         if (!ls_size_add(size, sizeof(chunk), &total)) LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "arena: size overflow");
         chunk *c = calloc(total, 1);
         if (!c) LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "arena: out of memory for %zu bytes", total);
