@@ -10,8 +10,8 @@
 typedef enum table {
     TABLE_PARTS,         /* JSON text of normalizer, pre_tokenizer and decoder */
     TABLE_CHARSMAP,      /* SentencePiece's character map */
-    TABLE_TEXT,          /* texts of the vocabulary, each with a NUL */
-    TABLE_ENTRIES,       /* ls_vocab_entry by id */
+    TABLE_TEXT,          /* texts of the vocabulary, each behind its length and with a NUL */
+    TABLE_ENTRIES,       /* u32 by id: where its text begins; 0 for none */
     TABLE_SLOTS,         /* u32 hash table of ids + 1 */
     TABLE_MERGES,        /* u64 by left and right token: tokenizer_merges.h */
     TABLE_LEFT,          /* u32 [ids + 1] where the merges of each left token begin; empty without merges of byte-pair encoding */
@@ -32,11 +32,11 @@ typedef struct shape {
     size_t element;
 } shape;
 
-static const shape shapes[TABLE_COUNT] = {{"parts", 1},  {"charsmap", 1}, {"text", 1},   {"entries", 8}, {"slots", 4},
+static const shape shapes[TABLE_COUNT] = {{"parts", 1},  {"charsmap", 1}, {"text", 1},   {"entries", 4}, {"slots", 4},
                                           {"merges", 8}, {"left", 4},    {"edges", 16}, {"values", 4}, {"root", 4},
                                           {"scores", 8}, {"added", 1},    {"before", 4}, {"after", 4},  {"prefix", 1},  {"suffix", 1}};
 
-_Static_assert(sizeof(ls_vocab_entry) == 8 && sizeof(ls_u64_pair) == 16, "the tables are the arrays of tokenizer_vocab.h");
+_Static_assert(sizeof(ls_u64_pair) == 16, "the tables are the arrays of tokenizer_vocab.h");
 
 /* The head of the tables: 64-bit fields, so that it has no padding. */
 typedef struct head {
@@ -179,26 +179,24 @@ static ls_code open_edges(const tables *x, ls_u64_map *m, size_t nodes, ls_error
 }
 
 static ls_code open_vocab(const tables *x, ls_vocab *v, ls_error *e) {
-    const ls_vocab_entry *entries = array(x, TABLE_ENTRIES);
+    const uint32_t *entries = array(x, TABLE_ENTRIES);
     const uint32_t *slots = array(x, TABLE_SLOTS);
     const char *text = array(x, TABLE_TEXT);
     size_t n_ids = (size_t)x->h.count[TABLE_ENTRIES], n_slots = (size_t)x->h.count[TABLE_SLOTS], bytes = (size_t)x->h.count[TABLE_TEXT], n = 0, used = 0;
     if (n_ids > LS_VOCAB_MAX_IDS || n_slots > UINT32_MAX || bytes > LS_VOCAB_MAX_BYTES) return bad(TABLE_ENTRIES, "the vocabulary is too large", e);
     for (size_t i = 0; i < n_ids; i++) {
-        const ls_vocab_entry *x1 = &entries[i];
-        if (!x1->present) continue;
+        if (!entries[i]) continue;
         n++;
-        if (x1->len > LS_VOCAB_MAX_TOKEN_BYTES || x1->offset >= bytes || x1->len >= bytes - x1->offset || text[x1->offset + x1->len])
-            return bad(TABLE_ENTRIES, "a text is not inside table \"text\"", e);
+        if (!ls_vocab_is_inside(text, bytes, entries[i])) return bad(TABLE_ENTRIES, "a text is not inside table \"text\"", e);
     }
     for (size_t i = 0; i < n_slots; i++) {
         if (!slots[i]) continue;
         used++;
-        if (slots[i] > n_ids || !entries[slots[i] - 1].present) return bad(TABLE_SLOTS, "it has an id that the vocabulary lacks", e);
+        if (slots[i] > n_ids || !entries[slots[i] - 1]) return bad(TABLE_SLOTS, "it has an id that the vocabulary lacks", e);
     }
     if (n_slots && used == n_slots) return bad(TABLE_SLOTS, "it has no free slot", e);
     *v = (ls_vocab){.bytes = {.data = (char *)(uintptr_t)text, .len = bytes, .cap = bytes, .max = LS_VOCAB_MAX_BYTES},
-                    .entries = (ls_vocab_entry *)(uintptr_t)entries, .n_ids = n_ids, .cap_ids = n_ids, .n = n,
+                    .entries = (uint32_t *)(uintptr_t)entries, .n_ids = n_ids, .cap_ids = n_ids, .n = n,
                     .slots = (uint32_t *)(uintptr_t)slots, .n_slots = n_slots};
     return LS_OK;
 }

@@ -70,12 +70,19 @@ static uint64_t hash_bytes(const char *s, size_t len) {
     return mix(h);
 }
 
+/* Length of the text at |offset|: a byte before it, or four before a byte of LONG. */
+static size_t length_at(const char *bytes, uint32_t offset) {
+    uint32_t len = (unsigned char)bytes[offset - 1];
+    if (len == LS_VOCAB_LONG) memcpy(&len, bytes + offset - 1 - sizeof len, sizeof len);
+    return len;
+}
+
 /* The slot that holds |text|, or the free slot where it would go. */
 static size_t vocab_slot(const ls_vocab *v, const char *text, size_t len) {
     size_t i = slot_of(hash_bytes(text, len), v->n_slots);
     for (; v->slots[i]; i = i + 1 < v->n_slots ? i + 1 : 0) {
-        const ls_vocab_entry *x = &v->entries[v->slots[i] - 1];
-        if (x->len == len && !memcmp(v->bytes.data + x->offset, text, len)) break;
+        uint32_t at = v->entries[v->slots[i] - 1];
+        if (length_at(v->bytes.data, at) == len && !memcmp(v->bytes.data + at, text, len)) break;
     }
     return i;
 }
@@ -88,8 +95,8 @@ static ls_code resize_slots(ls_vocab *v, size_t n_new, ls_error *e) {
     v->n_slots = n_new;
     for (size_t i = 0; i < n_old; i++) {
         if (!old[i]) continue;
-        const ls_vocab_entry *x = &v->entries[old[i] - 1];
-        fresh[vocab_slot(v, v->bytes.data + x->offset, x->len)] = old[i];
+        uint32_t at = v->entries[old[i] - 1];
+        fresh[vocab_slot(v, v->bytes.data + at, length_at(v->bytes.data, at))] = old[i];
     }
     ls_free(old);
     return LS_OK;
@@ -108,6 +115,16 @@ static ls_code reach_id(ls_vocab *v, size_t id, ls_error *e) {
     return LS_OK;
 }
 
+static ls_code append_text(ls_vocab *v, const char *text, size_t len, uint32_t *offset, ls_error *e) {
+    const uint32_t whole = (uint32_t)len;
+    const char byte = (char)(unsigned char)(len < LS_VOCAB_LONG ? len : LS_VOCAB_LONG);
+    if (len >= LS_VOCAB_LONG) LS_TRY(ls_str_append(&v->bytes, (const char *)&whole, sizeof whole, e));
+    LS_TRY(ls_str_append(&v->bytes, &byte, 1, e));
+    *offset = (uint32_t)v->bytes.len;
+    LS_TRY(ls_str_append(&v->bytes, text, len, e));
+    return ls_str_append(&v->bytes, "", 1, e);
+}
+
 ls_code ls_vocab_add(ls_vocab *v, const char *text, size_t len, int64_t id, ls_error *e) {
     if (id < 0) LS_FAIL(e, LS_INVALID_ARGUMENT, "token \"%.64s\": id %lld is negative", text, (long long)id);
     if (id >= LS_VOCAB_MAX_IDS || (id > (1 << 17) && (uint64_t)id > 64 * (uint64_t)(v->n + 1)))
@@ -115,17 +132,13 @@ ls_code ls_vocab_add(ls_vocab *v, const char *text, size_t len, int64_t id, ls_e
                 text, (long long)id, v->n, LS_VOCAB_MAX_IDS);
     if (len > LS_VOCAB_MAX_TOKEN_BYTES)
         LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "token %lld has %zu bytes; at most %d are allowed", (long long)id, len, LS_VOCAB_MAX_TOKEN_BYTES);
-    if ((size_t)id < v->n_ids && v->entries[id].present)
-        LS_FAIL(e, LS_INVALID_ARGUMENT, "tokens \"%.64s\" and \"%.64s\" share id %lld", v->bytes.data + v->entries[id].offset, text,
-                (long long)id);
+    if ((size_t)id < v->n_ids && v->entries[id])
+        LS_FAIL(e, LS_INVALID_ARGUMENT, "tokens \"%.64s\" and \"%.64s\" share id %lld", v->bytes.data + v->entries[id], text, (long long)id);
     v->bytes.max = LS_VOCAB_MAX_BYTES;
     if (v->n + 1 > v->n_slots / 8 * 5) LS_TRY(resize_slots(v, v->n_slots ? v->n_slots * 2 : 64, e));
     LS_TRY(reach_id(v, (size_t)id, e));
     size_t slot = vocab_slot(v, text, len);
-    ls_vocab_entry x = {.offset = (uint32_t)v->bytes.len, .len = (uint32_t)len & 0x7FFFFFFFu, .present = 1};
-    LS_TRY(ls_str_append(&v->bytes, text, len, e));
-    LS_TRY(ls_str_append(&v->bytes, "", 1, e));
-    v->entries[id] = x;
+    LS_TRY(append_text(v, text, len, &v->entries[id], e));
     v->slots[slot] = (uint32_t)id + 1;
     v->n++;
     return LS_OK;
@@ -136,9 +149,16 @@ int32_t ls_vocab_find(const ls_vocab *v, const char *text, size_t len) {
 }
 
 const char *ls_vocab_text(const ls_vocab *v, int32_t id, size_t *len) {
-    if (id < 0 || (size_t)id >= v->n_ids || !v->entries[id].present) return NULL;
-    if (len) *len = v->entries[id].len;
-    return v->bytes.data + v->entries[id].offset;
+    if (id < 0 || (size_t)id >= v->n_ids || !v->entries[id]) return NULL;
+    if (len) *len = length_at(v->bytes.data, v->entries[id]);
+    return v->bytes.data + v->entries[id];
+}
+
+bool ls_vocab_is_inside(const char *bytes, size_t size, uint32_t offset) {
+    if (!offset || offset >= size) return false;
+    if ((unsigned char)bytes[offset - 1] == LS_VOCAB_LONG && offset < 1 + sizeof(uint32_t)) return false;
+    size_t len = length_at(bytes, offset);
+    return len <= LS_VOCAB_MAX_TOKEN_BYTES && len < size - offset && !bytes[offset + len];
 }
 
 ls_code ls_vocab_fit(ls_vocab *v, ls_error *e) {

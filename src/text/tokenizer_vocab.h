@@ -24,18 +24,14 @@ void ls_u64_map_deinit(ls_u64_map *m);
 enum {
     LS_VOCAB_MAX_IDS = 1 << 21,        /* the largest published vocabulary has 901629 entries */
     LS_VOCAB_MAX_BYTES = 1 << 28,
-    LS_VOCAB_MAX_TOKEN_BYTES = 1 << 16
+    LS_VOCAB_MAX_TOKEN_BYTES = 1 << 16,
+    LS_VOCAB_LONG = 255
 };
-
-typedef struct ls_vocab_entry {
-    uint32_t offset;
-    uint32_t len : 31, present : 1;
-} ls_vocab_entry;
 
 /* Token texts (any bytes) and their ids. Zero-initialise. */
 typedef struct ls_vocab {
-    ls_str bytes;
-    ls_vocab_entry *entries; /* [n_ids] */
+    ls_str bytes;            /* of each text: its length in a byte, or in four and LS_VOCAB_LONG in a byte; the text; NUL */
+    uint32_t *entries;       /* [n_ids] where the text of an id begins in |bytes|; 0: no such id */
     size_t n_ids, cap_ids;   /* n_ids: 1 + largest id */
     size_t n;                /* entries present */
     uint32_t *slots;         /* id + 1; 0 is free */
@@ -50,5 +46,8 @@ int32_t ls_vocab_find(const ls_vocab *v, const char *text, size_t len);       /*
 const char *ls_vocab_text(const ls_vocab *v, int32_t id, size_t *len);        /* NULL when absent; NUL-terminated */
 ls_code ls_vocab_fit(ls_vocab *v, ls_error *e); /* to 3/4 full and no spare ids, when little more will be added */
 void ls_vocab_deinit(ls_vocab *v);
+
+/* Whether a text begins at |offset| of bytes[size] from a file, and ends inside. */
+bool ls_vocab_is_inside(const char *bytes, size_t size, uint32_t offset);
 
 #endif

@@ -171,14 +171,14 @@ V_BODY void line_spans(const ls_packed *w, const uint8_t *const tile[V_LINE_TILE
     }
 }
 
-/* |tiles| tiles from |tile| on. */
-V_BODY void line_tiles(const ls_packed *w, int64_t tile, const ls_acts *x, int64_t row, const line *l, const ls_linear_out *out, int kind, int xp, int size,
-                       int tiles) {
+/* |tiles| tiles from |tile| on; the first stands in for those from |tile_end| on, which only the end of an odd number of tiles lacks. */
+V_BODY void line_tiles(const ls_packed *w, int64_t tile, int64_t tile_end, const ls_acts *x, int64_t row, const line *l, const ls_linear_out *out,
+                       int kind, int xp, int size, int tiles) {
     const int64_t most = xp == 1 ? w->spans : (int64_t)PART_GROUPS * (16 << size) / LS_SPAN;
     const uint8_t *data[V_LINE_TILES];
     sums z[V_LINE_TILES], part[V_LINE_TILES];
     reach r = reach_of(w, tiles);
-    for (int t = 0; t < tiles; t++) data[t] = w->data + (size_t)(tile + t) * w->tile_bytes;
+    for (int t = 0; t < tiles; t++) data[t] = w->data + (size_t)(tile + t < tile_end ? tile + t : tile) * w->tile_bytes;
     for (int t = 0; t < tiles; t++) z[t] = (sums){w_zero(), w_zero()};
     for (int64_t k = 0; k < w->spans; k += most) {
         line_spans(w, data, k, w->spans - k < most ? w->spans : k + most, kind, xp, size, l, &r, part, tiles);
@@ -187,7 +187,7 @@ V_BODY void line_tiles(const ls_packed *w, int64_t tile, const ls_acts *x, int64
             else z[t] = (sums){w_add_part(z[t].acc, part[t].acc), w_add_part(z[t].accx, part[t].accx)};
         }
     }
-    for (int t = 0; t < tiles; t++) finish(w, data[t], (tile + t) * LS_TILE, &z[t], x, row, out, xp);
+    for (int t = 0; t < tiles && tile + t < tile_end; t++) finish(w, data[t], (tile + t) * LS_TILE, &z[t], x, row, out, xp);
 }
 
 V_BODY void one_row(const ls_packed *w, int64_t tile_begin, int64_t tile_end, const ls_acts *x, int64_t row, const ls_linear_out *out, int kind, int xp,
@@ -195,8 +195,7 @@ V_BODY void one_row(const ls_packed *w, int64_t tile_begin, int64_t tile_end, co
     const int tiles = kind == LS_PACK_W8 && xp == 1 ? 1 : V_LINE_TILES; /* bytes are read at the memory's speed anyway, and better as one stream */
     line l = line_of(x, row, xp, size);
     int64_t i = tile_begin;
-    for (; i + tiles <= tile_end; i += tiles) line_tiles(w, i, x, row, &l, out, kind, xp, size, tiles);
-    for (; i < tile_end; i++) line_tiles(w, i, x, row, &l, out, kind, xp, size, 1);
+    for (; i < tile_end; i += tiles) line_tiles(w, i, tile_end, x, row, &l, out, kind, xp, size, tiles);
 }
 
 #endif
