@@ -24,6 +24,7 @@ static size_t lay_out(ls_acts *a, void *mem, ls_contract contract, int64_t rows,
     for (int i = 0; i < LS_SUMS; i++) {
         a->sum[i] = take(mem, &at, (cells * planes << (2 - i)) * sizeof *a->sum[i]);
         a->mean[i] = take(mem, &at, (cells << (2 - i)) * sizeof *a->mean[i]);
+        if (planes == 1) a->lead[i] = take(mem, &at, (cells << (3 - i)) * sizeof *a->lead[i]);
     }
     a->factor = take(mem, &at, (size_t)rows * sizeof *a->factor);
     return at;
@@ -37,6 +38,7 @@ size_t ls_acts_bytes(ls_contract contract, int64_t rows, int64_t cols) {
 void ls_acts_bind(ls_acts *a, void *mem, ls_contract contract, int64_t rows, int64_t cols) { lay_out(a, mem, contract, rows, cols); }
 
 static void forget_block(const ls_acts *a, int64_t row, int64_t b) {
+    if (a->planes == 1) memset(ls_acts_lead(a, LS_SUM_16, row) + b * 8, 0, 8 * sizeof(int32_t));
     for (int i = 0; i < a->planes; i++) {
         memset(ls_acts_plane(a, row, i) + b * LS_EXACT_BLOCK, 0, LS_EXACT_BLOCK * sizeof(int16_t));
         memset(ls_acts_sum(a, LS_SUM_16, row, i) + b * 4, 0, 4 * sizeof(int32_t));
@@ -61,6 +63,22 @@ static void finish_sums(const ls_acts *a, int64_t row, const int32_t *drop) {
     }
 }
 
+/* From sums of products over 16 columns those over 32 and 64, then what kernels begin with. */
+static void finish_lead(const ls_acts *a, int64_t row, const int32_t *drop, const int32_t *half) {
+    for (int size = LS_SUM_32; size < LS_SUMS; size++) {
+        const uint32_t *in = (const uint32_t *)ls_acts_lead(a, size - 1, row);
+        uint32_t *out = (uint32_t *)ls_acts_lead(a, size, row);
+        for (int64_t g = 0; g < a->blocks << (2 - size); g++) out[2 * g] = in[4 * g] + in[4 * g + 2];
+    }
+    for (int size = 0; size < LS_SUMS; size++) {
+        uint32_t *lead = (uint32_t *)ls_acts_lead(a, size, row);
+        for (int64_t g = 0; g < a->blocks << (2 - size); g++) {
+            lead[2 * g] = (uint32_t)half[g >> (2 - size)] - lead[2 * g];
+            lead[2 * g + 1] = (uint32_t)drop[g >> (2 - size)];
+        }
+    }
+}
+
 void ls_acts_finish(const ls_acts *a, int64_t row) {
     int32_t *drop = a->drop + row * a->blocks, *half = a->half + row * a->blocks, e = LS_EXACT_MIN_EXP;
     for (int64_t b = 0; b < a->blocks; b++)
@@ -74,6 +92,7 @@ void ls_acts_finish(const ls_acts *a, int64_t row) {
         half[b] = (1 << drop[b]) >> 1;
     }
     finish_sums(a, row, drop);
+    if (a->planes == 1) finish_lead(a, row, drop, half);
     a->factor[row] = ls_pow2(e - 127 - (a->planes == 1 ? LS_EXACT_P16 : LS_EXACT_P24));
 }
 
@@ -84,8 +103,10 @@ void ls_acts_copy_row(const ls_acts *to, int64_t i, const ls_acts *from, int64_t
         for (int size = 0; size < LS_SUMS; size++)
             memcpy(ls_acts_sum(to, size, i, p), ls_acts_sum(from, size, j, p), (blocks << (2 - size)) * sizeof(int32_t));
     }
-    for (int size = 0; size < LS_SUMS; size++)
+    for (int size = 0; size < LS_SUMS; size++) {
         memcpy(ls_acts_mean(to, size, i), ls_acts_mean(from, size, j), (blocks << (2 - size)) * sizeof(int32_t));
+        if (from->planes == 1) memcpy(ls_acts_lead(to, size, i), ls_acts_lead(from, size, j), (blocks << (3 - size)) * sizeof(int32_t));
+    }
     memcpy(to->drop + i * to->blocks, from->drop + j * from->blocks, blocks * sizeof *to->drop);
     memcpy(to->half + i * to->blocks, from->half + j * from->blocks, blocks * sizeof *to->half);
     to->factor[i] = from->factor[j];

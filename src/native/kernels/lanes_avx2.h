@@ -12,6 +12,7 @@
 enum { V_TILES = 1, V_LINE_TILES = 1, V_ROWS = 4, V_ROWS_WIDE = 2 };
 
 #define V_DIRECT 0
+#define V_CROSS 0
 #define V_BODY LS_INLINE
 #define V_UNROLL LS_UNROLL
 
@@ -103,6 +104,12 @@ LS_INLINE int32_t v_sum_across(lanes x) {
     __m256i s = _mm256_add_epi32(x.a, x.b);
     __m128i h = _mm_add_epi32(_mm256_castsi256_si128(s), _mm256_extracti128_si256(s, 1));
     h = _mm_add_epi32(h, _mm_shuffle_epi32(h, 0x4E));
+    return _mm_cvtsi128_si32(_mm_add_epi32(h, _mm_shuffle_epi32(h, 0xB1)));
+}
+LS_INLINE int32_t v_cross(lanes x) {
+    __m256i a = _mm256_mullo_epi32(x.a, _mm256_shuffle_epi32(x.a, 0x4E)), b = _mm256_mullo_epi32(x.b, _mm256_shuffle_epi32(x.b, 0x4E));
+    __m256i s = _mm256_add_epi32(a, b);
+    __m128i h = _mm_add_epi32(_mm256_castsi256_si128(s), _mm256_extracti128_si256(s, 1));
     return _mm_cvtsi128_si32(_mm_add_epi32(h, _mm_shuffle_epi32(h, 0xB1)));
 }
 /* Values fit 16 bits, so the saturation of the pack instruction does nothing. */

@@ -13,6 +13,11 @@
 enum { V_TILES = 2, V_LINE_TILES = 2, V_ROWS = 4, V_ROWS_WIDE = 4 };
 
 #define V_DIRECT 16
+#if defined(__GNUC__) && defined(__OPTIMIZE__) && !defined(LS_SANITIZED)
+#define V_CROSS 1
+#else
+#define V_CROSS 0
+#endif
 #define V_BODY LS_INLINE
 #define V_UNROLL LS_UNROLL
 
@@ -77,6 +82,9 @@ LS_INLINE lanes v_abs_max(lanes m, floats x) {
 }
 LS_INLINE int32_t v_max_across(lanes a) { return _mm512_reduce_max_epi32(a); }
 LS_INLINE int32_t v_sum_across(lanes a) { return _mm512_reduce_add_epi32(a); }
+LS_INLINE int32_t v_cross(lanes a) {
+    return _mm512_mask_reduce_add_epi32(0x3333, _mm512_mullo_epi32(a, _mm512_shuffle_epi32(a, _MM_PERM_BADC)));
+}
 LS_INLINE void v_store16(int16_t *p, lanes a) { _mm256_storeu_si256((void *)p, _mm512_cvtepi32_epi16(a)); }
 
 LS_INLINE floats f_load(const void *p) { return _mm512_loadu_ps(p); }

@@ -18,6 +18,8 @@ enum { V_TILES = 1, V_LINE_TILES = 1, V_ROWS = 4, V_ROWS_WIDE = 2 };
  * instructions, and copies of them would take minutes to compile. */
 /* Most rows that linear_rows.h multiplies; 0: the level has too few registers for it. */
 #define V_DIRECT 0
+/* Whether the level has linear_cross.h. */
+#define V_CROSS 0
 #define V_BODY static inline
 #define V_UNROLL
 
@@ -134,6 +136,12 @@ LS_INLINE int32_t v_sum_across(lanes a) {
     int32_t s = 0;
     EACH s += a.v[i];
     return s;
+}
+/* The sum of a[4i] a[4i + 2] + a[4i + 1] a[4i + 3], modulo 2^32; 16-bit integers. */
+LS_INLINE int32_t v_cross(lanes a) {
+    uint32_t s = 0;
+    for (int i = 0; i < 16; i += 4) s += (uint32_t)(a.v[i] * a.v[i + 2]) + (uint32_t)(a.v[i + 1] * a.v[i + 3]);
+    return (int32_t)s;
 }
 /* The low halves as sixteen 16-bit integers. */
 LS_INLINE void v_store16(int16_t *p, lanes a) { EACH p[i] = (int16_t)a.v[i]; }

@@ -12,6 +12,7 @@
 enum { V_TILES = 1, V_LINE_TILES = 1, V_ROWS = 4, V_ROWS_WIDE = 2 };
 
 #define V_DIRECT 0
+#define V_CROSS 0
 #define V_BODY LS_INLINE
 #define V_UNROLL LS_UNROLL
 
@@ -117,6 +118,8 @@ LS_INLINE int32x4_t abs_max(int32x4_t m, float32x4_t x) { return vmaxq_s32(m, vr
 LS_INLINE lanes v_abs_max(lanes x, floats y) { return TWO(lanes, abs_max); }
 LS_INLINE int32_t v_max_across(lanes x) { return vmaxvq_s32(vmaxq_s32(vmaxq_s32(x.a, x.b), vmaxq_s32(x.c, x.d))); }
 LS_INLINE int32_t v_sum_across(lanes x) { return vaddvq_s32(vaddq_s32(vaddq_s32(x.a, x.b), vaddq_s32(x.c, x.d))); }
+LS_INLINE int32x2_t cross2(int32x4_t x) { return vmul_s32(vget_low_s32(x), vget_high_s32(x)); }
+LS_INLINE int32_t v_cross(lanes x) { return vaddv_s32(vadd_s32(vadd_s32(cross2(x.a), cross2(x.b)), vadd_s32(cross2(x.c), cross2(x.d)))); }
 LS_INLINE void v_store16(int16_t *p, lanes x) {
     vst1q_s16(p, vmovn_high_s32(vmovn_s32(x.a), x.b));
     vst1q_s16(p + 8, vmovn_high_s32(vmovn_s32(x.c), x.d));

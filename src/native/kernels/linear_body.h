@@ -150,9 +150,10 @@ V_BODY int size_of(const ls_packed *w) { return w->form.group == 16 ? LS_SUM_16 
 
 /* ---- Several rows ------------------------------------------------------------------------------------------------- */
 
-/* Unpacked weights of V_TILES tiles: pairs [pair, plane, tile] with the zero point subtracted, scales [group, tile]. */
+/* Unpacked weights of V_TILES tiles: pairs [pair, plane, tile] with the zero point subtracted, scales and minima [group, tile]; and for
+ * linear_cross.h sums of products of neighbours [group, tile]. */
 typedef struct table {
-    uint8_t *pairs, *scale, *min;
+    uint8_t *pairs, *scale, *min, *cross;
     sums *sums; /* [LS_LINEAR_TOKENS, V_TILES] */
 } table;
 
@@ -160,22 +161,38 @@ V_BODY table table_of(void *scratch) {
     table t = {.pairs = scratch};
     t.scale = t.pairs + 2 * LS_TILE * LS_LINEAR_CHUNK * 2 * 2;
     t.min = t.scale + 2 * LS_TILE * (LS_LINEAR_CHUNK / 16) * 4;
-    t.sums = (sums *)(t.min + 2 * LS_TILE * (LS_LINEAR_CHUNK / 16) * 4);
+    t.cross = t.min + 2 * LS_TILE * (LS_LINEAR_CHUNK / 16) * 4;
+    t.sums = (sums *)(t.cross + 2 * LS_TILE * (LS_LINEAR_CHUNK / 16) * 4);
     return t;
+}
+
+/* Columns [16 * part, 16 * part + 16) of a span to |to|, and the products of their neighbours to the sums |cross|. */
+V_BODY void unpack_part(int kind, const uint8_t *span, int part, lanes zero, uint8_t *to, lanes *cross) {
+    const int wp = weight_planes(kind);
+    lanes p[2], last = zero;
+    V_UNROLL for (int i = 0; i < 8; i++) {
+        weight_pair(kind, span, part * 8 + i, p);
+        if (wp == 1) p[0] = v_sub16(p[0], zero);
+        for (int j = 0; j < wp; j++) v_store(to + (i * wp + j) * V_TILES * 64, p[j]);
+        if (V_CROSS && wp == 1 && i % 2) *cross = v_dot(*cross, last, p[0]);
+        last = p[0];
+    }
 }
 
 /* Spans [begin, end) of tile |data| into place |at| of the table. */
 V_BODY void unpack(const ls_packed *w, const uint8_t *tile, int64_t begin, int64_t end, const table *t, int at, int kind) {
     const int wp = weight_planes(kind);
-    lanes zero = v_set(w->form.zero | w->form.zero << 16);
-    uint8_t *to = t->pairs + at * 64;
-    for (int64_t k = begin; k < end; k++, to += 16 * 64 * wp * V_TILES) {
+    const int64_t parts = w->form.group / 16;
+    lanes zero = v_set(w->form.zero | w->form.zero << 16), cross = v_set(0);
+    uint8_t *to = t->pairs + at * 64, *cross_to = t->cross + at * 64;
+    for (int64_t k = begin; k < end; k++) {
         const uint8_t *span = tile + w->span_at + (size_t)k * w->span_bytes;
-        V_UNROLL for (int i = 0; i < 16; i++) {
-            lanes p[2];
-            weight_pair(kind, span, i, p);
-            if (wp == 1) p[0] = v_sub16(p[0], zero);
-            for (int j = 0; j < wp; j++) v_store(to + (i * wp + j) * V_TILES * 64, p[j]);
+        V_UNROLL for (int part = 0; part < 2; part++, to += 8 * 64 * wp * V_TILES) {
+            unpack_part(kind, span, part, zero, to, &cross);
+            if (!V_CROSS || wp == 2 || (2 * k + part + 1) % parts) continue;
+            v_store(cross_to, cross);
+            cross_to += V_TILES * 64;
+            cross = v_set(0);
         }
     }
     floats unit = f_power(tile);
@@ -239,10 +256,17 @@ V_BODY void several_rows_block(const ls_packed *w, int64_t begin, int64_t end, c
         V_UNROLL for (int c = 0; c < V_TILES; c++) z[r * V_TILES + c] = own[r][c];
 }
 
+#if V_CROSS
+#include "native/kernels/linear_cross.h"
+#endif
+
 /* All |n| rows, in blocks of the largest size whose sums fit the registers. */
 V_BODY void several_rows_blocks(const ls_packed *w, int64_t begin, int64_t end, const table *t, const ls_acts *x, int64_t row, int64_t n, int wp, int xp) {
     const int most = wp == 1 && xp == 1 ? V_ROWS : V_ROWS_WIDE;
     int64_t r = 0;
+#if V_CROSS
+    for (; wp + xp == 2 && r + CROSS_ROWS <= n; r += CROSS_ROWS) cross_rows(w, begin, end, t, x, row + r, t->sums + r * V_TILES);
+#endif
     for (; r + most <= n; r += most) several_rows_block(w, begin, end, t, x, row + r, t->sums + r * V_TILES, most, wp, xp);
     for (; r + 2 <= n; r += 2) several_rows_block(w, begin, end, t, x, row + r, t->sums + r * V_TILES, 2, wp, xp);
     for (; r < n; r++) several_rows_block(w, begin, end, t, x, row + r, t->sums + r * V_TILES, 1, wp, xp);

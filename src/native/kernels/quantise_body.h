@@ -18,6 +18,7 @@ LS_INLINE void quantise_lanes(const ls_acts *a, int64_t row, int64_t k, floats x
     if (planes == 1) {
         v_store16(ls_acts_plane(a, row, 0) + k, q);
         ls_acts_sum(a, LS_SUM_16, row, 0)[sum_at] = v_sum_across(q);
+        ls_acts_lead(a, LS_SUM_16, row)[2 * sum_at] = v_cross(q);
         return;
     }
     lanes high = v_sar(v_add(q, v_set(2048)), 12), low = v_sub(q, v_shl(high, 12));

@@ -82,7 +82,7 @@ typedef struct ck_ready {
     ck_tensor tensor;
     ls_packed packed; /* data lies in |weights| */
     ls_acts acts;     /* arrays lie in |arrays| */
-    ck_buffer weights, x, bias, y, scratch, arrays[4 + 2 * LS_SUMS];
+    ck_buffer weights, x, bias, y, scratch, arrays[4 + 3 * LS_SUMS];
     int64_t stride;   /* of y */
     float *want;      /* [t, n] */
 } ck_ready;

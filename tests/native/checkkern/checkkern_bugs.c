@@ -121,9 +121,15 @@ static void plain_quantise(const ls_acts *a, int64_t t, const float *x, int end,
         }
         for (int i = 0; i < a->planes; i++)
             for (int g = 0; g < 4; g++) {
+                const int16_t *q = ls_acts_plane(a, t, i) + b * LS_EXACT_BLOCK + 16 * g;
                 int32_t sum = 0;
-                for (int k = 0; k < 16; k++) sum += ls_acts_plane(a, t, i)[b * LS_EXACT_BLOCK + 16 * g + k];
+                uint32_t cross = 0;
+                for (int k = 0; k < 16; k++) {
+                    sum += q[k];
+                    if (k % 4 < 2) cross += (uint32_t)(q[k] * q[k + 2]);
+                }
                 ls_acts_sum(a, LS_SUM_16, t, i)[4 * b + g] = sum;
+                if (a->planes == 1) ls_acts_lead(a, LS_SUM_16, t)[2 * (4 * b + g)] = (int32_t)cross;
             }
     }
     if (drop_far) {

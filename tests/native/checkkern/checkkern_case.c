@@ -34,10 +34,13 @@ static void bind_guarded(ck_ready *z) {
     ck_buffer_init(&b[3], cells * 4, c->side);
     a->half = (int32_t *)b[3].data;
     for (int i = 0; i < LS_SUMS; i++) {
-        ck_buffer_init(&b[4 + 2 * i], (cells * planes << (2 - i)) * 4, c->side);
-        ck_buffer_init(&b[5 + 2 * i], (cells << (2 - i)) * 4, c->side);
-        a->sum[i] = (int32_t *)b[4 + 2 * i].data;
-        a->mean[i] = (int32_t *)b[5 + 2 * i].data;
+        ck_buffer_init(&b[4 + 3 * i], (cells * planes << (2 - i)) * 4, c->side);
+        ck_buffer_init(&b[5 + 3 * i], (cells << (2 - i)) * 4, c->side);
+        a->sum[i] = (int32_t *)b[4 + 3 * i].data;
+        a->mean[i] = (int32_t *)b[5 + 3 * i].data;
+        if (planes == 2) continue;
+        ck_buffer_init(&b[6 + 3 * i], (cells << (3 - i)) * 4, c->side);
+        a->lead[i] = (int32_t *)b[6 + 3 * i].data;
     }
 }
 
@@ -64,7 +67,14 @@ static void quantise_reference(const ls_acts *a, int64_t row, const float *x, ls
                 ls_acts_sum(a, size, row, i)[g] = (int32_t)sum[i];
             }
             int64_t whole = a->planes == 1 ? sum[0] : sum[0] * 4096 + sum[1];
-            ls_acts_mean(a, size, row)[g] = (int32_t)ls_rshift(whole, a->drop[row * a->blocks + (g >> (2 - size))]);
+            int64_t block = row * a->blocks + (g >> (2 - size)), cross = 0;
+            ls_acts_mean(a, size, row)[g] = (int32_t)ls_rshift(whole, a->drop[block]);
+            const int16_t *q = ls_acts_plane(a, row, 0) + (g << (4 + size));
+            for (int k = 0; k < 16 << size; k++)
+                if (k % 4 < 2) cross += q[k] * q[k + 2];
+            if (a->planes == 2) continue;
+            ls_acts_lead(a, size, row)[2 * g] = (int32_t)(uint32_t)(a->half[block] - cross);
+            ls_acts_lead(a, size, row)[2 * g + 1] = a->drop[block];
         }
 }
 
