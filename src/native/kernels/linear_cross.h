@@ -47,8 +47,8 @@ enum { CROSS_ROWS = 4 };
     "vmovdqa64 " a ", " at "(%[z])\n\tvmovdqa64 " b ", 64+" at "(%[z])\n\tvmovdqa64 " c ", 256+" at "(%[z])\n\tvmovdqa64 " d ", 320+" at "(%[z])\n\t"
 
 /* Adds |groups| > 0 groups of |pairs_bytes| of the table's pairs to z [CROSS_ROWS, 2 tiles]; rows of x and lead are so many bytes apart. */
-static inline void cross_groups(sums *z, const uint8_t *pairs, const uint8_t *cross, const uint8_t *scale, int64_t groups, int64_t pairs_bytes, const int16_t *x,
-                                int64_t x_stride, const int32_t *lead, int64_t lead_stride) {
+static inline void cross_groups(sums *z, const uint8_t *pairs, const uint8_t *cross, const uint8_t *scale, int64_t groups, int64_t pairs_bytes,
+                                const int16_t *x, int64_t x_stride, const int32_t *lead, int64_t lead_stride) {
     const uint8_t *end = pairs + groups * pairs_bytes, *group_end;
     _Static_assert(sizeof(sums) == 256, "CROSS_LOAD and CROSS_STORE");
     __asm__ volatile(
