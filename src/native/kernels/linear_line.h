@@ -71,12 +71,14 @@ V_BODY void line_dot(int kind, int xp, const uint8_t *const span[V_LINE_TILES], 
     const int pairs = word_pairs(kind), chains = chains_of(kind, xp, tiles), lines = second_lines(kind);
     lanes first[V_LINE_TILES], second[V_LINE_TILES];
     for (int t = 0; t < tiles; t++) {
-        V_UNROLL for (int i = part; i < lines; i += 2) LS_PREFETCH(span[t] + ahead + second_at(kind) + i * 64);
+        if (tiles == 1) V_UNROLL for (int i = 0; i < half_lines(kind); i++) LS_PREFETCH(span[t] + ahead + (part * half_lines(kind) + i) * 64);
+        else V_UNROLL for (int i = part; i < lines; i += 2) LS_PREFETCH(span[t] + ahead + second_at(kind) + i * 64);
         second[t] = lines == 1 || lines == 2 ? v_load(span[t] + second_at(kind) + (lines == 2 ? part * 64 : 0)) : v_set(0);
     }
     V_UNROLL for (int word = part * 8; word < part * 8 + 8; word += pairs) {
         for (int t = 0; t < tiles; t++) {
             first[t] = v_load(span[t] + word / pairs * 64);
+            if (tiles == 1) continue;
             V_PIN(first[t]); /* one load, not one for each field */
             LS_PREFETCH(span[t] + ahead + word / pairs * 64);
         }
@@ -136,7 +138,7 @@ V_BODY void end_line(const ls_packed *w, const uint8_t *tile, int kind, int xp, 
                      const lanes acc[CHAINS][3], int chains, const reach *r, sums *part) {
     lanes s, m = v_set(0), a = line_aligned(w, kind, xp, size, l, block, acc, chains);
     size_t entry = w->scale_at + (size_t)g * w->entry_bytes;
-    LS_PREFETCH(tile + entry + ahead_of(r, entry));
+    if (kind != LS_PACK_W8) LS_PREFETCH(tile + entry + ahead_of(r, entry));
     load_scales(w, tile, g, unit, &s, &m);
     if (xp == 1) add_scaled(part, a, s, 1);
     else part->acc = w_mul_part(part->acc, a, s);
@@ -192,7 +194,8 @@ V_BODY void line_tiles(const ls_packed *w, int64_t tile, int64_t tile_end, const
 
 V_BODY void one_row(const ls_packed *w, int64_t tile_begin, int64_t tile_end, const ls_acts *x, int64_t row, const ls_linear_out *out, int kind, int xp,
                     int size) {
-    const int tiles = kind == LS_PACK_W8 && xp == 1 ? 1 : V_LINE_TILES; /* bytes are read at the memory's speed anyway, and better as one stream */
+    /* What is read at the memory's speed is read better as one stream. */
+    const int tiles = xp == 2 && kind < LS_PACK_F16 && kind != LS_PACK_W8 ? V_LINE_TILES : 1;
     line l = line_of(x, row, xp, size);
     int64_t i = tile_begin;
     for (; i < tile_end; i += tiles) line_tiles(w, i, tile_end, x, row, &l, out, kind, xp, size, tiles);
