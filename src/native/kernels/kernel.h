@@ -63,11 +63,13 @@ const ls_kernel_info *ls_kernel_table(size_t *n);
 #undef LS_LINEAR
 #undef LS_QUANTISE
 
-/* For kernel files: functions that must be inlined for their constant arguments to specialise them, and loops to unroll
- * completely, and addresses that will be read soon. Builds for checking (no optimisation, sanitizers) do not specialise: they
+/* For kernel files: functions that must be inlined for their constant arguments to specialise them, functions that must not (LS_APART: their
+ * sums then have all registers), loops to unroll completely, and addresses that will be read soon. Builds for checking (no optimisation, sanitizers)
+ * do not specialise: they
  * would compile for minutes. */
 #if defined(__GNUC__) && defined(__OPTIMIZE__) && !defined(LS_SANITIZED)
 #define LS_INLINE static inline __attribute__((always_inline))
+#define LS_APART static __attribute__((noinline))
 #define LS_PREFETCH(p) __builtin_prefetch(p)
 #if defined(__clang__)
 #define LS_UNROLL _Pragma("clang loop unroll(full)")
@@ -76,6 +78,7 @@ const ls_kernel_info *ls_kernel_table(size_t *n);
 #endif
 #else
 #define LS_INLINE static inline
+#define LS_APART static
 #define LS_PREFETCH(p) ((void)(p))
 #define LS_UNROLL
 #endif

@@ -275,16 +275,16 @@ V_BODY void several_rows_blocks(const ls_packed *w, int64_t begin, int64_t end, 
 /* The same for all kinds of weights, so not inlined into each kernel. */
 typedef void rows_fn(const ls_packed *w, int64_t begin, int64_t end, const table *t, const ls_acts *x, int64_t row, int64_t n);
 
-static void rows_1_1(const ls_packed *w, int64_t begin, int64_t end, const table *t, const ls_acts *x, int64_t row, int64_t n) {
+LS_APART void rows_1_1(const ls_packed *w, int64_t begin, int64_t end, const table *t, const ls_acts *x, int64_t row, int64_t n) {
     several_rows_blocks(w, begin, end, t, x, row, n, 1, 1);
 }
-static void rows_1_2(const ls_packed *w, int64_t begin, int64_t end, const table *t, const ls_acts *x, int64_t row, int64_t n) {
+LS_APART void rows_1_2(const ls_packed *w, int64_t begin, int64_t end, const table *t, const ls_acts *x, int64_t row, int64_t n) {
     several_rows_blocks(w, begin, end, t, x, row, n, 1, 2);
 }
-static void rows_2_1(const ls_packed *w, int64_t begin, int64_t end, const table *t, const ls_acts *x, int64_t row, int64_t n) {
+LS_APART void rows_2_1(const ls_packed *w, int64_t begin, int64_t end, const table *t, const ls_acts *x, int64_t row, int64_t n) {
     several_rows_blocks(w, begin, end, t, x, row, n, 2, 1);
 }
-static void rows_2_2(const ls_packed *w, int64_t begin, int64_t end, const table *t, const ls_acts *x, int64_t row, int64_t n) {
+LS_APART void rows_2_2(const ls_packed *w, int64_t begin, int64_t end, const table *t, const ls_acts *x, int64_t row, int64_t n) {
     several_rows_blocks(w, begin, end, t, x, row, n, 2, 2);
 }
 
