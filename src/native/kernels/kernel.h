@@ -65,8 +65,7 @@ const ls_kernel_info *ls_kernel_table(size_t *n);
 
 /* For kernel files: functions that must be inlined for their constant arguments to specialise them, functions that must not (LS_APART: their
  * sums then have all registers), loops to unroll completely, and addresses that will be read soon. Builds for checking (no optimisation, sanitizers)
- * do not specialise: they
- * would compile for minutes. */
+ * do not specialise: they would compile for minutes. */
 #if defined(__GNUC__) && defined(__OPTIMIZE__) && !defined(LS_SANITIZED)
 #define LS_INLINE static inline __attribute__((always_inline))
 #define LS_APART static __attribute__((noinline))
