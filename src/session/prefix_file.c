@@ -17,6 +17,7 @@
 
 #include "base/file.h"
 #include "base/sha256.h"
+#include "base/temporary.h"
 #include "session/prefix_internal.h"
 
 enum { MAGIC = 16, DIGEST = 32, HEAD = MAGIC + DIGEST + 16, ENTRY_HEAD = 8 + DIGEST };
@@ -177,20 +178,18 @@ out:
 
 /* The bytes must be on disk before the name is. */
 static ls_code publish(ls_prefix_cache *c, const char *path, ls_error *e) {
-    ls_str temporary = {0};
-    writer w = {.fd = -1, .path = path};
+    ls_temporary t = {0};
+    writer w = {.path = path};
     ls_code rc;
     ls_sha256_init(&w.sha);
-    LS_GOTO(ls_str_printf(&temporary, e, "%s.XXXXXX", path));
-    w.fd = mkstemp(temporary.data);
-    if (w.fd < 0) LS_FAIL_GOTO(e, LS_PERMISSION_DENIED, "cannot write beside \"%s\": %s", path, strerror(errno));
+    ls_temporary_sweep(path);
+    LS_GOTO(ls_temporary_open(&t, path, 0600, e));
+    w.fd = t.fd;
     LS_GOTO(write_entries(c, &w, e));
     if (fsync(w.fd)) LS_FAIL_GOTO(e, LS_RESOURCE_EXHAUSTED, "cannot write \"%s\": %s", path, strerror(errno));
-    if (rename(temporary.data, path)) LS_FAIL_GOTO(e, LS_UNKNOWN, "cannot rename a temporary file to \"%s\": %s", path, strerror(errno));
+    rc = ls_temporary_publish(&t, e);
 out:
-    if (w.fd >= 0) close(w.fd);
-    if (w.fd >= 0 && rc) unlink(temporary.data);
-    ls_str_deinit(&temporary);
+    ls_temporary_drop(&t);
     return rc;
 }
 

@@ -247,6 +247,13 @@ static void find_file(void) {
     assert_int_equal(n, 1);
 }
 
+/* In place of the file, what a process leaves that is killed while it writes: the next one that writes deletes it. */
+static void leave_half_a_file(void) {
+    char half[sizeof file + 32];
+    snprintf(half, sizeof half, "%s.tmp.0123456789abcdef", file);
+    assert_int_equal(rename(file, half), 0);
+}
+
 static int remove_folder(void **state) {
     (void)state;
     unlink(file);
@@ -285,6 +292,9 @@ static void test_file(void **state) {
     ls_session_destroy(s);
     size_t two = 2 * block_bytes(m);
     ls_model_destroy(m);
+    assert_int_equal(run_once("llama", NULL, 0, BIG, &want[0], &note, true), 0);
+    find_file();
+    leave_half_a_file();
     assert_int_equal(run_once("llama", NULL, 0, BIG, &want[0], &note, true), 0);
     find_file();
     assert_int_equal(run_once("llama", NULL, 0, BIG, &want[0], &note, true), 128);
