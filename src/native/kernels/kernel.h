@@ -64,12 +64,13 @@ const ls_kernel_info *ls_kernel_table(size_t *n);
 #undef LS_QUANTISE
 
 /* For kernel files: functions that must be inlined for their constant arguments to specialise them, functions that must not (LS_APART: their
- * sums then have all registers), loops to unroll completely, and addresses that will be read soon. Builds for checking (no optimisation, sanitizers)
- * do not specialise: they would compile for minutes. */
+ * sums then have all registers), loops to unroll completely, and addresses that will be read soon, or later (NEXT: they wait in the second-level cache).
+ * Builds for checking (no optimisation, sanitizers) do not specialise: they would compile for minutes. */
 #if defined(__GNUC__) && defined(__OPTIMIZE__) && !defined(LS_SANITIZED)
 #define LS_INLINE static inline __attribute__((always_inline))
 #define LS_APART static __attribute__((noinline))
 #define LS_PREFETCH(p) __builtin_prefetch(p)
+#define LS_PREFETCH_NEXT(p) __builtin_prefetch(p, 0, 2)
 #if defined(__clang__)
 #define LS_UNROLL _Pragma("clang loop unroll(full)")
 #else
@@ -79,6 +80,7 @@ const ls_kernel_info *ls_kernel_table(size_t *n);
 #define LS_INLINE static inline
 #define LS_APART static
 #define LS_PREFETCH(p) ((void)(p))
+#define LS_PREFETCH_NEXT(p) ((void)(p))
 #define LS_UNROLL
 #endif
 

@@ -23,14 +23,16 @@ enum { CHAINS = 4 };
 
 V_BODY int chains_of(int kind, int xp, int tiles) { return tiles > 1 && weight_planes(kind) + xp > 2 ? CHAINS / 2 : CHAINS; }
 
-/* Distance to what is fetched while byte |at| of a tile is read: AHEAD bytes on among every |tiles|-th tile. */
+/* Distance to what is fetched while byte |at| of a tile is read: so many bytes on among every |tiles|-th tile. Memory at its fastest wants twice
+ * AHEAD, but what lies that far past the end of a task is fetched for nothing, so only tasks of LONG bytes have it. */
 typedef struct reach {
     size_t edge, near, far; /* near before the edge, far from there on */
 } reach;
 
-V_BODY reach reach_of(const ls_packed *w, int tiles) {
-    size_t passed = AHEAD / w->tile_bytes, others = (size_t)(tiles - 1) * w->tile_bytes;
-    return (reach){.edge = (passed + 1) * w->tile_bytes - AHEAD, .near = AHEAD + passed * others, .far = AHEAD + (passed + 1) * others};
+V_BODY reach reach_of(const ls_packed *w, int tiles, int64_t task_tiles) {
+    enum { LONG = 1 << 20 };
+    size_t ahead = (size_t)task_tiles * w->tile_bytes >= LONG ? 2 * AHEAD : AHEAD, passed = ahead / w->tile_bytes, others = (size_t)(tiles - 1) * w->tile_bytes;
+    return (reach){.edge = (passed + 1) * w->tile_bytes - ahead, .near = ahead + passed * others, .far = ahead + (passed + 1) * others};
 }
 
 V_BODY size_t ahead_of(const reach *r, size_t at) { return at < r->edge ? r->near : r->far; }
@@ -175,15 +177,14 @@ V_BODY void line_spans(const ls_packed *w, const uint8_t *const tile[V_LINE_TILE
 
 /* |tiles| tiles from |tile| on; the first stands in for those from |tile_end| on, which only the end of an odd number of tiles lacks. */
 V_BODY void line_tiles(const ls_packed *w, int64_t tile, int64_t tile_end, const ls_acts *x, int64_t row, const line *l, const ls_linear_out *out,
-                       int kind, int xp, int size, int tiles) {
+                       int kind, int xp, int size, int tiles, const reach *r) {
     const int64_t most = xp == 1 ? w->spans : (int64_t)PART_GROUPS * (16 << size) / LS_SPAN;
     const uint8_t *data[V_LINE_TILES];
     sums z[V_LINE_TILES], part[V_LINE_TILES];
-    reach r = reach_of(w, tiles);
     for (int t = 0; t < tiles; t++) data[t] = w->data + (size_t)(tile + t < tile_end ? tile + t : tile) * w->tile_bytes;
     for (int t = 0; t < tiles; t++) z[t] = (sums){w_zero(), w_zero()};
     for (int64_t k = 0; k < w->spans; k += most) {
-        line_spans(w, data, k, w->spans - k < most ? w->spans : k + most, kind, xp, size, l, &r, part, tiles);
+        line_spans(w, data, k, w->spans - k < most ? w->spans : k + most, kind, xp, size, l, r, part, tiles);
         for (int t = 0; t < tiles; t++) {
             if (xp == 1) z[t] = part[t];
             else z[t] = (sums){w_add_part(z[t].acc, part[t].acc), w_add_part(z[t].accx, part[t].accx)};
@@ -197,8 +198,8 @@ V_BODY void one_row(const ls_packed *w, int64_t tile_begin, int64_t tile_end, co
     /* What is read at the memory's speed is read better as one stream. */
     const int tiles = xp == 2 && kind < LS_PACK_F16 && kind != LS_PACK_W8 ? V_LINE_TILES : 1;
     line l = line_of(x, row, xp, size);
-    int64_t i = tile_begin;
-    for (; i < tile_end; i += tiles) line_tiles(w, i, tile_end, x, row, &l, out, kind, xp, size, tiles);
+    reach r = reach_of(w, tiles, tile_end - tile_begin);
+    for (int64_t i = tile_begin; i < tile_end; i += tiles) line_tiles(w, i, tile_end, x, row, &l, out, kind, xp, size, tiles, &r);
 }
 
 #endif

@@ -12,6 +12,8 @@ typedef struct patch {
     const int16_t *x;
     int64_t plane, stride, blocks, groups;
     const int32_t *drop, *half, *mean, *sum;
+    const uint8_t *next; /* what is fetched of the tiles after these: |lines| of 64 bytes at each step of columns */
+    int lines;
 } patch;
 
 V_BODY patch patch_of(const ls_acts *x, int64_t row, int xp, int size) {
@@ -72,31 +74,59 @@ V_BODY void multiply_patch(const ls_packed *w, const patch *p, int kind, int xp,
     const int step = size == LS_SUM_64 ? 2 : 1, group = 16 << size;
     floats unit[DIRECT_TILES];
     lanes acc[DIRECT_ROWS][DIRECT_TILES][3];
+    const uint8_t *next = p->next;
     for (int t = 0; t < tiles; t++) unit[t] = f_power(p->tile[t]);
     for (int r = 0; r < n; r++)
         for (int t = 0; t < tiles; t++) z[r][t] = (sums){w_zero(), w_zero()};
     for (int64_t k = 0; k < w->spans; k += step) {
         size_t at = w->span_at + (size_t)k * w->span_bytes;
         int64_t block = k / 2;
+        for (int i = 0; i < p->lines; i++) LS_PREFETCH_NEXT(next + i * 64);
+        next += p->lines * 64;
         V_UNROLL for (int part = 0; part < 2 * step; part++) {
             int64_t g = (k * 2 + part) >> size;
             if (part * 16 % group == 0) start_patch(p, kind, xp, w->form.zero, g, block, acc, n, tiles);
-            for (int t = 0; t < tiles; t++)
-                V_UNROLL for (int i = 0; i < half_lines(kind); i++) LS_PREFETCH(p->tile[t] + at + AHEAD + (part * half_lines(kind) + i) * 64);
             dot_patch(p, kind, xp, at + (size_t)(part / 2) * w->span_bytes, part % 2, (k + part / 2) * LS_SPAN, acc, n, tiles);
             if ((part + 1) * 16 % group == 0) end_patch(w, p, kind, xp, g, block, unit, acc, z, n, tiles);
         }
     }
 }
 
-V_BODY void patch_rows(const ls_packed *w, int64_t tile, int64_t tile_end, const ls_acts *x, int64_t row, const ls_linear_out *out, int kind, int xp, int size,
-                       int n, int tiles) {
+/* Rows [begin, end) multiply one pair of tiles, several rows in a pass, before the next pair; a row left over goes alone. */
+typedef struct pair_rows {
+    int64_t tile, tile_end, begin, end;
+} pair_rows;
+
+/* 64-byte lines of the pair of tiles at |tile|; 0 past the end. */
+V_BODY int64_t pair_lines(const ls_packed *w, int64_t tile, int64_t tile_end) {
+    int64_t count = tile_end - tile < DIRECT_TILES ? tile_end - tile : DIRECT_TILES;
+    return count > 0 ? count * (int64_t)(w->tile_bytes / 64) : 0;
+}
+
+/* Shares the reading of the next tiles among the passes over these: a pass that read its tiles alone would wait for memory, and the passes after it, which
+ * have them in the cache, would leave memory idle. */
+V_BODY void fetch_next(patch *p, const ls_packed *w, const pair_rows *a, int64_t row, int n, int size) {
+    int64_t rows = (a->end - a->begin) / 2 * 2, steps = size == LS_SUM_64 ? (w->spans + 1) / 2 : w->spans;
+    int64_t next = a->tile + DIRECT_TILES, lines = pair_lines(w, next, a->tile_end);
+    p->lines = (int)((lines * n + rows * steps - 1) / (rows * steps));
+    if (lines) p->next = w->data + (size_t)next * w->tile_bytes + (size_t)(lines * (row - a->begin) / rows) * 64;
+}
+
+/* Nothing has fetched the first pair of a task. */
+V_BODY void fetch_first(const ls_packed *w, int64_t tile, int64_t tile_end) {
+    const uint8_t *data = w->data + (size_t)tile * w->tile_bytes;
+    for (int64_t i = 0, lines = pair_lines(w, tile, tile_end); i < lines; i++) LS_PREFETCH_NEXT(data + i * 64);
+}
+
+V_BODY void patch_rows(const ls_packed *w, const pair_rows *a, const ls_acts *x, int64_t row, const ls_linear_out *out, int kind, int xp, int size, int n) {
+    enum { tiles = DIRECT_TILES };
     sums z[DIRECT_ROWS][DIRECT_TILES];
     patch p = patch_of(x, row, xp, size);
-    for (int t = 0; t < tiles; t++) p.tile[t] = w->data + (size_t)(tile + t < tile_end ? tile + t : tile_end - 1) * w->tile_bytes;
+    for (int t = 0; t < tiles; t++) p.tile[t] = w->data + (size_t)(a->tile + t < a->tile_end ? a->tile + t : a->tile_end - 1) * w->tile_bytes;
+    fetch_next(&p, w, a, row, n, size);
     multiply_patch(w, &p, kind, xp, size, z, n, tiles);
     for (int r = 0; r < n; r++)
-        for (int t = 0; t < tiles && tile + t < tile_end; t++) finish(w, p.tile[t], (tile + t) * LS_TILE, &z[r][t], x, row + r, out, xp);
+        for (int t = 0; t < tiles && a->tile + t < a->tile_end; t++) finish(w, p.tile[t], (a->tile + t) * LS_TILE, &z[r][t], x, row + r, out, xp);
 }
 
 V_BODY void direct_rows(const ls_packed *w, int64_t tile_begin, int64_t tile_end, const ls_acts *x, int64_t row_begin, int64_t row_end,
@@ -105,13 +135,14 @@ V_BODY void direct_rows(const ls_packed *w, int64_t tile_begin, int64_t tile_end
     const int n = planes ? DIRECT_ROWS / 2 : DIRECT_ROWS;
     int64_t held = ROWS_BYTES / (x->blocks * LS_EXACT_BLOCK * 2 * xp) / n * n;
     if (held < n) held = n;
+    fetch_first(w, tile_begin, tile_end);
     for (int64_t begin = row_begin; begin < row_end; begin += held) {
-        int64_t end = row_end - begin < held ? row_end : begin + held;
-        for (int64_t tile = tile_begin; tile < tile_end; tile += DIRECT_TILES) {
-            int64_t row = begin, last = tile_end - tile < DIRECT_TILES ? tile_end : tile + DIRECT_TILES;
-            for (; row + n <= end; row += n) patch_rows(w, tile, tile_end, x, row, out, kind, xp, size, n, DIRECT_TILES);
-            for (; !planes && row + 2 <= end; row += 2) patch_rows(w, tile, tile_end, x, row, out, kind, xp, size, 2, DIRECT_TILES);
-            for (; row < end; row++) one_row(w, tile, last, x, row, out, kind, xp, size);
+        pair_rows a = {.tile = tile_begin, .tile_end = tile_end, .begin = begin, .end = row_end - begin < held ? row_end : begin + held};
+        for (; a.tile < tile_end; a.tile += DIRECT_TILES) {
+            int64_t row = begin, last = tile_end - a.tile < DIRECT_TILES ? tile_end : a.tile + DIRECT_TILES;
+            for (; row + n <= a.end; row += n) patch_rows(w, &a, x, row, out, kind, xp, size, n);
+            for (; !planes && row + 2 <= a.end; row += 2) patch_rows(w, &a, x, row, out, kind, xp, size, 2);
+            for (; row < a.end; row++) one_row(w, a.tile, last, x, row, out, kind, xp, size);
         }
     }
 }
