@@ -12,7 +12,7 @@
  * more chains of sums and 4 or 8 of the row. */
 enum { V_TILES = 2, V_LINE_TILES = 2, V_ROWS = 4, V_ROWS_WIDE = 4 };
 
-#define V_DIRECT 16
+#define V_DIRECT 32
 #if defined(__GNUC__) && defined(__OPTIMIZE__) && !defined(LS_SANITIZED)
 #define V_CROSS 1
 #else
