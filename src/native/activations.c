@@ -14,7 +14,13 @@ static void *take(void *mem, size_t *at, size_t bytes) {
     return p;
 }
 
-static size_t lay_out(ls_acts *a, void *mem, ls_contract contract, int64_t rows, int64_t cols) {
+ls_acts_needs ls_acts_needs_of(const ls_weight_form *f) {
+    if (!f->quantised) return 0;
+    ls_acts_needs sum = 1u << (f->group == 16 ? LS_SUM_16 : f->group == 32 ? LS_SUM_32 : LS_SUM_64);
+    return f->has_min ? sum | sum << LS_SUMS : sum;
+}
+
+static size_t lay_out(ls_acts *a, void *mem, ls_contract contract, int64_t rows, int64_t cols, ls_acts_needs needs) {
     *a = (ls_acts){.contract = contract, .planes = ls_contract_is_wide(contract) ? 2 : 1, .rows = rows, .cols = cols};
     a->blocks = (cols + LS_EXACT_BLOCK - 1) / LS_EXACT_BLOCK;
     size_t cells = (size_t)rows * (size_t)a->blocks, planes = (size_t)a->planes, at = 0;
@@ -22,60 +28,62 @@ static size_t lay_out(ls_acts *a, void *mem, ls_contract contract, int64_t rows,
     a->drop = take(mem, &at, cells * sizeof *a->drop);
     a->half = take(mem, &at, cells * sizeof *a->half);
     for (int i = 0; i < LS_SUMS; i++) {
+        if (!(needs >> i & 1)) continue;
         a->sum[i] = take(mem, &at, (cells * planes << (2 - i)) * sizeof *a->sum[i]);
-        a->mean[i] = take(mem, &at, (cells << (2 - i)) * sizeof *a->mean[i]);
+        if (needs >> (LS_SUMS + i) & 1) a->mean[i] = take(mem, &at, (cells << (2 - i)) * sizeof *a->mean[i]);
         if (planes == 1) a->lead[i] = take(mem, &at, (cells << (3 - i)) * sizeof *a->lead[i]);
     }
     a->factor = take(mem, &at, (size_t)rows * sizeof *a->factor);
     return at;
 }
 
-size_t ls_acts_bytes(ls_contract contract, int64_t rows, int64_t cols) {
+size_t ls_acts_bytes(ls_contract contract, int64_t rows, int64_t cols, ls_acts_needs needs) {
     ls_acts a;
-    return lay_out(&a, NULL, contract, rows, cols);
+    return lay_out(&a, NULL, contract, rows, cols, needs);
 }
 
-void ls_acts_bind(ls_acts *a, void *mem, ls_contract contract, int64_t rows, int64_t cols) { lay_out(a, mem, contract, rows, cols); }
-
-static void forget_block(const ls_acts *a, int64_t row, int64_t b) {
-    if (a->planes == 1) memset(ls_acts_lead(a, LS_SUM_16, row) + b * 8, 0, 8 * sizeof(int32_t));
-    for (int i = 0; i < a->planes; i++) {
-        memset(ls_acts_plane(a, row, i) + b * LS_EXACT_BLOCK, 0, LS_EXACT_BLOCK * sizeof(int16_t));
-        memset(ls_acts_sum(a, LS_SUM_16, row, i) + b * 4, 0, 4 * sizeof(int32_t));
-    }
+void ls_acts_bind(ls_acts *a, void *mem, ls_contract contract, int64_t rows, int64_t cols, ls_acts_needs needs) {
+    lay_out(a, mem, contract, rows, cols, needs);
 }
 
-/* Sums of 32 and 64 columns from sums of 16, then C of every size. */
-static void finish_sums(const ls_acts *a, int64_t row, const int32_t *drop) {
-    for (int i = 0; i < a->planes; i++)
-        for (int size = LS_SUM_32; size < LS_SUMS; size++) {
-            const int32_t *in = ls_acts_sum(a, size - 1, row, i);
-            int32_t *out = ls_acts_sum(a, size, row, i);
-            for (int64_t g = 0; g < a->blocks << (2 - size); g++) out[g] = in[2 * g] + in[2 * g + 1];
-        }
+void ls_acts_put_sums(const ls_acts *a, int64_t row, int64_t block, const ls_block_sums *s) {
     for (int size = 0; size < LS_SUMS; size++) {
-        const int32_t *high = ls_acts_sum(a, size, row, 0), *low = ls_acts_sum(a, size, row, a->planes - 1);
-        int32_t *out = ls_acts_mean(a, size, row);
-        for (int64_t g = 0; g < a->blocks << (2 - size); g++) {
-            int32_t x = a->planes == 1 ? high[g] : high[g] * 4096 + low[g], n = drop[g >> (2 - size)];
-            out[g] = (x + ((1 << n) >> 1)) >> n;
+        if (!a->sum[size]) continue;
+        const int n = 4 >> size, each = 1 << size; /* groups of the block; sixteens of a group */
+        for (int p = 0; p < a->planes; p++) {
+            int32_t *sum = ls_acts_sum(a, size, row, p) + block * n;
+            for (int g = 0; g < n; g++) {
+                sum[g] = 0;
+                for (int i = 0; i < each; i++) sum[g] += s->plane[p][g * each + i];
+            }
+        }
+        if (a->planes == 2) continue;
+        uint32_t *lead = (uint32_t *)ls_acts_lead(a, size, row) + 2 * block * n;
+        for (int g = 0; g < n; g++) {
+            lead[2 * g] = 0;
+            for (int i = 0; i < each; i++) lead[2 * g] += (uint32_t)s->cross[g * each + i];
         }
     }
 }
 
-/* From sums of products over 16 columns those over 32 and 64, then what kernels begin with. */
-static void finish_lead(const ls_acts *a, int64_t row, const int32_t *drop, const int32_t *half) {
-    for (int size = LS_SUM_32; size < LS_SUMS; size++) {
-        const uint32_t *in = (const uint32_t *)ls_acts_lead(a, size - 1, row);
-        uint32_t *out = (uint32_t *)ls_acts_lead(a, size, row);
-        for (int64_t g = 0; g < a->blocks << (2 - size); g++) out[2 * g] = in[4 * g] + in[4 * g + 2];
-    }
-    for (int size = 0; size < LS_SUMS; size++) {
-        uint32_t *lead = (uint32_t *)ls_acts_lead(a, size, row);
-        for (int64_t g = 0; g < a->blocks << (2 - size); g++) {
-            lead[2 * g] = (uint32_t)half[g >> (2 - size)] - lead[2 * g];
-            lead[2 * g + 1] = (uint32_t)drop[g >> (2 - size)];
-        }
+static void forget_block(const ls_acts *a, int64_t row, int64_t block) {
+    for (int i = 0; i < a->planes; i++) memset(ls_acts_plane(a, row, i) + block * LS_EXACT_BLOCK, 0, LS_EXACT_BLOCK * sizeof(int16_t));
+    ls_acts_put_sums(a, row, block, &(ls_block_sums){0});
+}
+
+/* C of groups of one size in one block: |n| of them, whose mantissas shift by |drop|. */
+static void finish_means(const ls_acts *a, int size, int64_t row, int64_t block, int n, int drop) {
+    const int32_t *high = ls_acts_sum(a, size, row, 0) + block * n, *low = ls_acts_sum(a, size, row, a->planes - 1) + block * n;
+    int32_t *out = ls_acts_mean(a, size, row) + block * n, half = (1 << drop) >> 1;
+    for (int g = 0; g < n; g++) out[g] = ((a->planes == 1 ? high[g] : high[g] * 4096 + low[g]) + half) >> drop;
+}
+
+/* From sums of products what kernels begin with. */
+static void finish_lead(const ls_acts *a, int size, int64_t row, int64_t block, int n, int drop) {
+    uint32_t *lead = (uint32_t *)ls_acts_lead(a, size, row) + 2 * block * n, half = (1u << drop) >> 1;
+    for (int g = 0; g < n; g++) {
+        lead[2 * g] = half - lead[2 * g];
+        lead[2 * g + 1] = (uint32_t)drop;
     }
 }
 
@@ -91,21 +99,22 @@ void ls_acts_finish(const ls_acts *a, int64_t row) {
         }
         half[b] = (1 << drop[b]) >> 1;
     }
-    finish_sums(a, row, drop);
-    if (a->planes == 1) finish_lead(a, row, drop, half);
+    for (int size = 0; size < LS_SUMS; size++)
+        for (int64_t b = 0; b < a->blocks; b++) {
+            if (a->mean[size]) finish_means(a, size, row, b, 4 >> size, drop[b]);
+            if (a->lead[size]) finish_lead(a, size, row, b, 4 >> size, drop[b]);
+        }
     a->factor[row] = ls_pow2(e - 127 - (a->planes == 1 ? LS_EXACT_P16 : LS_EXACT_P24));
 }
 
 void ls_acts_copy_row(const ls_acts *to, int64_t i, const ls_acts *from, int64_t j) {
     size_t blocks = (size_t)from->blocks;
-    for (int p = 0; p < from->planes; p++) {
-        memcpy(ls_acts_plane(to, i, p), ls_acts_plane(from, j, p), blocks * LS_EXACT_BLOCK * sizeof(int16_t));
-        for (int size = 0; size < LS_SUMS; size++)
-            memcpy(ls_acts_sum(to, size, i, p), ls_acts_sum(from, size, j, p), (blocks << (2 - size)) * sizeof(int32_t));
-    }
+    memcpy(ls_acts_plane(to, i, 0), ls_acts_plane(from, j, 0), (size_t)from->planes * blocks * LS_EXACT_BLOCK * sizeof(int16_t));
     for (int size = 0; size < LS_SUMS; size++) {
-        memcpy(ls_acts_mean(to, size, i), ls_acts_mean(from, size, j), (blocks << (2 - size)) * sizeof(int32_t));
-        if (from->planes == 1) memcpy(ls_acts_lead(to, size, i), ls_acts_lead(from, size, j), (blocks << (3 - size)) * sizeof(int32_t));
+        size_t groups = blocks << (2 - size);
+        if (from->sum[size]) memcpy(ls_acts_sum(to, size, i, 0), ls_acts_sum(from, size, j, 0), (size_t)from->planes * groups * sizeof(int32_t));
+        if (from->mean[size]) memcpy(ls_acts_mean(to, size, i), ls_acts_mean(from, size, j), groups * sizeof(int32_t));
+        if (from->lead[size]) memcpy(ls_acts_lead(to, size, i), ls_acts_lead(from, size, j), 2 * groups * sizeof(int32_t));
     }
     memcpy(to->drop + i * to->blocks, from->drop + j * from->blocks, blocks * sizeof *to->drop);
     memcpy(to->half + i * to->blocks, from->half + j * from->blocks, blocks * sizeof *to->half);

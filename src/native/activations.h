@@ -4,13 +4,20 @@
  * under exact24 two, q = high * 4096 + low with |high| <= 8128 and -2048 <= low < 2048. Blocks whose drop exceeds 24
  * are zeros here, with drop 0, so kernels need no test. Sums over 16, 32 and 64 columns serve the weights' zero point (raw,
  * per plane) and minima (shifted); under exact16, sums of products of neighbours serve products of many rows (kernels/linear_cross.h).
- * Quantised once, an input serves every matrix that multiplies it. */
+ * Quantised once, an input serves every matrix that multiplies it; what none of them needs is left out. */
 #ifndef LS_NATIVE_ACTIVATIONS_H
 #define LS_NATIVE_ACTIVATIONS_H
 
-#include "contract/contract.h"
+#include "contract/weight_form.h"
 
 enum { LS_SUM_16, LS_SUM_32, LS_SUM_64, LS_SUMS }; /* index of a group size: log2(g / 16) */
+
+/* What matrices need of their input beside the mantissas: bit |size| the sums over groups of that size, bit LS_SUMS + |size| their means too. */
+typedef unsigned ls_acts_needs;
+enum { LS_ACTS_ALL = (1 << 2 * LS_SUMS) - 1 };
+
+/* The needs of a matrix of form |f|. */
+ls_acts_needs ls_acts_needs_of(const ls_weight_form *f);
 
 typedef struct ls_acts {
     ls_contract contract;
@@ -19,33 +26,45 @@ typedef struct ls_acts {
     int16_t *q;                 /* [T, planes, blocks * 64], plane 0 the high one */
     int32_t *drop;              /* [T, blocks] a */
     int32_t *half;              /* [T, blocks] 2^(a - 1), 0 for a = 0: what rounds the shift by a */
-    int32_t *sum[LS_SUMS];      /* [T, planes, blocks * 64 / g] sums of the planes */
-    int32_t *mean[LS_SUMS];     /* [T, blocks * 64 / g] C: rshift(X, a) */
-    int32_t *lead[LS_SUMS];     /* exact16: [T, blocks * 64 / g, 2] half less the sum of q[4i] q[4i + 2] + q[4i + 1] q[4i + 3], modulo 2^32; and drop */
+    int32_t *sum[LS_SUMS];      /* [T, planes, blocks * 64 / g] sums of the planes, or NULL where not needed */
+    int32_t *mean[LS_SUMS];     /* [T, blocks * 64 / g] C: rshift(X, a), or NULL */
+    int32_t *lead[LS_SUMS];     /* exact16, beside sum: [T, blocks * 64 / g, 2] half less the sum of q[4i] q[4i + 2] + q[4i + 1] q[4i + 3], modulo 2^32; drop */
     float *factor;              /* [T] 2^(E - 127 - p) */
 } ls_acts;
 
 /* Bytes for |rows| rows of |cols| columns, cols in [1, LS_EXACT_MAX_COLS]; every row takes the same share. */
-size_t ls_acts_bytes(ls_contract contract, int64_t rows, int64_t cols);
+size_t ls_acts_bytes(ls_contract contract, int64_t rows, int64_t cols, ls_acts_needs needs);
 
 /* Lays |a| out in |mem| (64-byte aligned, ls_acts_bytes long, the caller's). |contract|: exact16 or exact24. */
-void ls_acts_bind(ls_acts *a, void *mem, ls_contract contract, int64_t rows, int64_t cols);
+void ls_acts_bind(ls_acts *a, void *mem, ls_contract contract, int64_t rows, int64_t cols, ls_acts_needs needs);
 
 static inline int16_t *ls_acts_plane(const ls_acts *a, int64_t row, int plane) { return a->q + (row * a->planes + plane) * a->blocks * 64; }
 
+/* Where row |row| begins in the arrays; NULL where one is left out. */
 static inline int32_t *ls_acts_sum(const ls_acts *a, int size, int64_t row, int plane) {
-    return a->sum[size] + (row * a->planes + plane) * (a->blocks << (2 - size));
+    return a->sum[size] ? a->sum[size] + (row * a->planes + plane) * (a->blocks << (2 - size)) : NULL;
 }
 
-static inline int32_t *ls_acts_mean(const ls_acts *a, int size, int64_t row) { return a->mean[size] + row * (a->blocks << (2 - size)); }
+static inline int32_t *ls_acts_mean(const ls_acts *a, int size, int64_t row) {
+    return a->mean[size] ? a->mean[size] + row * (a->blocks << (2 - size)) : NULL;
+}
 
-static inline int32_t *ls_acts_lead(const ls_acts *a, int size, int64_t row) { return a->lead[size] + 2 * row * (a->blocks << (2 - size)); }
+static inline int32_t *ls_acts_lead(const ls_acts *a, int size, int64_t row) {
+    return a->lead[size] ? a->lead[size] + 2 * row * (a->blocks << (2 - size)) : NULL;
+}
 
-/* Second half of quantisation, the same at every level. On entry row |row| has its mantissa planes, the block exponents
- * in drop, the sums of 16, and under exact16 the sums of products over 16 in the first of each pair of lead; on return it is complete. */
+/* Sums over each 16 of a block's 64 columns: of the mantissas of each plane, and under exact16 of q[4i] q[4i + 2] + q[4i + 1] q[4i + 3], modulo 2^32. */
+typedef struct ls_block_sums {
+    int32_t plane[2][4];
+    int32_t cross[4];
+} ls_block_sums;
+
+/* Second half of quantisation, the same at every level: ls_acts_put_sums() for every block of row |row| when its mantissa planes are there, then
+ * ls_acts_finish() with the block exponents in drop, after which the row is complete. */
+void ls_acts_put_sums(const ls_acts *a, int64_t row, int64_t block, const ls_block_sums *s);
 void ls_acts_finish(const ls_acts *a, int64_t row);
 
-/* Row |i| of |to| becomes row |j| of |from|; both of one contract and K. */
+/* Row |i| of |to| becomes row |j| of |from|; both of one contract, K and needs. */
 void ls_acts_copy_row(const ls_acts *to, int64_t i, const ls_acts *from, int64_t j);
 
 #endif

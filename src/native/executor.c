@@ -240,7 +240,7 @@ static ls_code make_buffers(ls_native *x, ls_error *e) {
     LS_TRY(take(x, &x->acts, x->g->n_nodes, sizeof *x->acts, e));
     for (size_t i = 0; i < x->g->n_nodes; i++)
         if (p->quantised[i] != LS_NO_PLACE)
-            ls_acts_bind(&x->acts[i], x->values + p->quantised[i], x->g->contract, x->o.max_rows, x->g->nodes[i].cols);
+            ls_acts_bind(&x->acts[i], x->values + p->quantised[i], x->g->contract, x->o.max_rows, x->g->nodes[i].cols, p->needs[i]);
     LS_TRY(take(x, &x->rope, x->g->n_rope, sizeof *x->rope, e));
     for (size_t r = 0; r < x->g->n_rope; r++)
         LS_TRY(take(x, &x->rope[r], (size_t)x->o.max_rows * (size_t)x->g->rope[r].rot_dim, sizeof *x->rope[r], e));

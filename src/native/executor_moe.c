@@ -159,10 +159,10 @@ ls_code ls_native_moe_init(ls_native *x, ls_error *e) {
     LS_TRY(take(x, 3, &s->up, pairs * z.inner, sizeof *s->up, e));
     LS_TRY(take(x, 4, &s->down, pairs * z.hidden, sizeof *s->down, e));
     void *memory;
-    LS_TRY(take(x, 5, &memory, ls_acts_bytes(x->g->contract, (int64_t)pairs, (int64_t)z.hidden), 1, e));
-    ls_acts_bind(&s->hidden, memory, x->g->contract, (int64_t)pairs, (int64_t)z.hidden);
-    LS_TRY(take(x, 6, &memory, ls_acts_bytes(x->g->contract, (int64_t)pairs, (int64_t)z.inner), 1, e));
-    ls_acts_bind(&s->inner, memory, x->g->contract, (int64_t)pairs, (int64_t)z.inner);
+    LS_TRY(take(x, 5, &memory, ls_acts_bytes(x->g->contract, (int64_t)pairs, (int64_t)z.hidden, LS_ACTS_ALL), 1, e));
+    ls_acts_bind(&s->hidden, memory, x->g->contract, (int64_t)pairs, (int64_t)z.hidden, LS_ACTS_ALL);
+    LS_TRY(take(x, 6, &memory, ls_acts_bytes(x->g->contract, (int64_t)pairs, (int64_t)z.inner, LS_ACTS_ALL), 1, e));
+    ls_acts_bind(&s->inner, memory, x->g->contract, (int64_t)pairs, (int64_t)z.inner, LS_ACTS_ALL);
     return LS_OK;
 }
 

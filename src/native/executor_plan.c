@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "native/activations.h"
-
 /* Working state of the planner. */
 typedef struct planner {
     const ls_graph *g;
@@ -195,7 +193,7 @@ static ls_code collect_spans(planner *s, int max_rows, span *v, size_t *count, l
             x->bytes = (x->bytes + 63) & ~(size_t)63;
         }
         if (s->born_quantised[i] != INT_MAX)
-            v[(*count)++] = (span){ls_acts_bytes(g->contract, max_rows, g->nodes[i].cols), s->born_quantised[i], s->last_quantised[i], &s->p->quantised[i]};
+            v[(*count)++] = (span){ls_acts_bytes(g->contract, max_rows, g->nodes[i].cols, s->p->needs[i]), s->born_quantised[i], s->last_quantised[i], &s->p->quantised[i]};
     }
     return LS_OK;
 }
@@ -270,7 +268,22 @@ static ls_code plan_arrays(ls_plan *p, size_t n, ls_error *e) {
     LS_TRY(ls_calloc(&p->item, 2 * n, sizeof *p->item, "plan", e));
     LS_TRY(ls_calloc(&p->value, n, sizeof *p->value, "plan", e));
     LS_TRY(ls_calloc(&p->quantised, n, sizeof *p->quantised, "plan", e));
+    LS_TRY(ls_calloc(&p->needs, n, sizeof *p->needs, "plan", e));
     for (size_t i = 0; i < n; i++) p->value[i] = p->quantised[i] = LS_NO_PLACE;
+    return LS_OK;
+}
+
+/* Experts share the memory of their inputs between layers, whose formats may differ. */
+static ls_code find_needs(planner *s, ls_error *e) {
+    const ls_graph *g = s->g;
+    for (size_t i = 0; i < g->n_nodes; i++) {
+        const ls_node *n = &g->nodes[i];
+        ls_weight_form form;
+        if (n->op == LS_OP_MOE) s->p->needs[n->in[0]] = LS_ACTS_ALL;
+        if (n->op != LS_OP_LINEAR) continue;
+        LS_TRY(ls_weight_form_of(&form, n->w[0]->tensor, ls_contract_of_products(g->contract), e));
+        s->p->needs[n->in[0]] |= ls_acts_needs_of(&form);
+    }
     return LS_OK;
 }
 
@@ -282,6 +295,7 @@ ls_code ls_plan_init(ls_plan *p, const ls_graph *g, int max_rows, bool node_by_n
     ls_code rc;
     LS_GOTO(planner_init(&s, e));
     LS_GOTO(plan_arrays(p, g->n_nodes, e));
+    LS_GOTO(find_needs(&s, e));
     (node_by_node ? schedule_node_by_node : schedule)(&s);
     find_roots(&s);
     find_lives(&s);
@@ -297,5 +311,6 @@ void ls_plan_deinit(ls_plan *p) {
     ls_free(p->item);
     ls_free(p->value);
     ls_free(p->quantised);
+    ls_free(p->needs);
     *p = (ls_plan){0};
 }

@@ -9,6 +9,7 @@
 #define LS_NATIVE_EXECUTOR_PLAN_H
 
 #include "graph/graph.h"
+#include "native/activations.h"
 
 typedef enum ls_step_kind { LS_STEP_ROWS, LS_STEP_LINEAR, LS_STEP_APPEND, LS_STEP_ATTEND, LS_STEP_COMBINE, LS_STEP_MOE } ls_step_kind;
 
@@ -35,11 +36,12 @@ typedef struct ls_plan {
     int n_items;
     int64_t *value;     /* [n_nodes] offset of each value, LS_NO_PLACE, or LS_LOGITS_PLACE: the caller's logits */
     int64_t *quantised; /* [n_nodes] offset of the quantised value, or LS_NO_PLACE */
+    ls_acts_needs *needs; /* [n_nodes] what the matrices need that multiply the quantised value */
     size_t bytes;       /* of all values; offsets are multiples of 64 */
 } ls_plan;
 
 /* |max_rows|: T of the largest pass. |node_by_node|: one step per item, in graph order. |keep|: every value is there until the pass ends. Errors:
- * INVALID_ARGUMENT when the last node does not work on selected rows, RESOURCE_EXHAUSTED. */
+ * INVALID_ARGUMENT when the last node does not work on selected rows, RESOURCE_EXHAUSTED, those of ls_weight_form_of. */
 ls_code ls_plan_init(ls_plan *p, const ls_graph *g, int max_rows, bool node_by_node, bool keep, ls_error *e);
 void ls_plan_deinit(ls_plan *p); /* fine on a zeroed struct */
 

@@ -11,21 +11,20 @@ LS_INLINE const float *block_of(const ls_acts *a, const float *x, int64_t b, flo
     return buffer;
 }
 
-/* Mantissas of the block's sixteen columns from |k| on, split into planes, and their sums. */
-LS_INLINE void quantise_lanes(const ls_acts *a, int64_t row, int64_t k, floats x, floats unit, int planes) {
+/* Mantissas of the sixteen columns from |k| on, which are the |i|-th of their block, split into planes, and their sums. */
+LS_INLINE void quantise_lanes(const ls_acts *a, int64_t row, int64_t k, int i, floats x, floats unit, int planes, ls_block_sums *s) {
     lanes q = v_round(f_mul(x, unit));
-    int64_t sum_at = k / 16;
     if (planes == 1) {
         v_store16(ls_acts_plane(a, row, 0) + k, q);
-        ls_acts_sum(a, LS_SUM_16, row, 0)[sum_at] = v_sum_across(q);
-        ls_acts_lead(a, LS_SUM_16, row)[2 * sum_at] = v_cross(q);
+        s->plane[0][i] = v_sum_across(q);
+        s->cross[i] = v_cross(q);
         return;
     }
     lanes high = v_sar(v_add(q, v_set(2048)), 12), low = v_sub(q, v_shl(high, 12));
     v_store16(ls_acts_plane(a, row, 0) + k, high);
     v_store16(ls_acts_plane(a, row, 1) + k, low);
-    ls_acts_sum(a, LS_SUM_16, row, 0)[sum_at] = v_sum_across(high);
-    ls_acts_sum(a, LS_SUM_16, row, 1)[sum_at] = v_sum_across(low);
+    s->plane[0][i] = v_sum_across(high);
+    s->plane[1][i] = v_sum_across(low);
 }
 
 LS_INLINE void quantise(const ls_acts *a, int64_t row, const float *x, int planes) {
@@ -42,7 +41,9 @@ LS_INLINE void quantise(const ls_acts *a, int64_t row, const float *x, int plane
         }
         exponent[b] = ls_block_exponent((uint32_t)v_max_across(max));
         floats unit = f_set(ls_pow2_biased(p + 254 - exponent[b]));
-        for (int i = 0; i < 4; i++) quantise_lanes(a, row, b * 64 + 16 * i, part[i], unit, planes);
+        ls_block_sums block;
+        for (int i = 0; i < 4; i++) quantise_lanes(a, row, b * 64 + 16 * i, i, part[i], unit, planes, &block);
+        ls_acts_put_sums(a, row, b, &block);
     }
     ls_acts_finish(a, row);
 }

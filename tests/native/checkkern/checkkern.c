@@ -35,19 +35,19 @@ static void with_case(const ck_case *c, ls_pool *pool, case_fn *fn, void *ctx) {
 
 /* Sizes around every unit: tiles of 16, spans of 32, blocks of 64, pieces of 2048 columns, 4 and 8 and 64 rows. */
 static void sweep(const ck_format *f, ls_contract contract, uint64_t seed, ls_pool *pool, case_fn *fn, void *ctx) {
-    static const int64_t outputs[] = {1, 15, 16, 17, 31, 33, 48, 66}, rows[] = {1, 2, 3, 4, 5, 7, 8, 9, 16, 33, 65};
+    static const int64_t outputs[] = {1, 15, 16, 17, 31, 33, 48, 66}, rows[] = {1, 2, 3, 4, 5, 7, 8, 9, 16, 31, 33, 65, 97};
     int granule = ck_granule(f), i = 0;
     ck_case c = {.format = f, .contract = contract};
     for (int64_t k = granule; k <= (granule == 1 ? 200 : granule < 256 ? 12 * granule : 3 * granule); k += granule, i++)
         for (int side = 0; side < 2; side++) {
-            c = (ck_case){f, contract, outputs[(i + side) % 8], k, rows[(i + 3 * side) % 11], (ck_weights)(i % 4 ? 0 : i / 4 % CK_W_KINDS),
+            c = (ck_case){f, contract, outputs[(i + side) % 8], k, rows[(i + 3 * side) % 13], (ck_weights)(i % 4 ? 0 : i / 4 % CK_W_KINDS),
                           (ck_inputs)(i % 3 ? 0 : i / 3 % CK_X_KINDS), (ck_side)side, i % 2 == 1, seed + (uint64_t)(2 * i + side)};
             with_case(&c, pool, fn, ctx);
         }
     for (int w = 0; w < CK_W_KINDS; w++)
         for (int x = 0; x < CK_X_KINDS; x++, i++) {
             int64_t k = (granule == 1 ? 333 : granule) * (x + 1);
-            c = (ck_case){f, contract, 17, k, rows[i % 11], (ck_weights)w, (ck_inputs)x, (ck_side)(i & 1), i % 2 == 0, seed + 1000 + (uint64_t)i};
+            c = (ck_case){f, contract, 17, k, rows[i % 13], (ck_weights)w, (ck_inputs)x, (ck_side)(i & 1), i % 2 == 0, seed + 1000 + (uint64_t)i};
             with_case(&c, pool, fn, ctx);
         }
     static const int64_t wide[] = {2048, 2304, 4352, LS_LINEAR_CHUNK * 16};

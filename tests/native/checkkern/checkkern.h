@@ -76,13 +76,16 @@ typedef struct ck_case {
     uint64_t seed;
 } ck_case;
 
+/* Arrays of quantised activations: mantissas, drop, factor, half, and sums, means and leads of each size. */
+enum { CK_ARRAYS = 4 + 3 * LS_SUMS };
+
 /* A case made ready: its matrix packed, its activations quantised by the reference, the wanted result. */
 typedef struct ck_ready {
     ck_case c;
     ck_tensor tensor;
     ls_packed packed; /* data lies in |weights| */
     ls_acts acts;     /* arrays lie in |arrays| */
-    ck_buffer weights, x, bias, y, scratch, arrays[4 + 3 * LS_SUMS];
+    ck_buffer weights, x, bias, y, scratch, arrays[CK_ARRAYS];
     int64_t stride;   /* of y */
     float *want;      /* [t, n] */
 } ck_ready;

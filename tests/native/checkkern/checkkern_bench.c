@@ -58,13 +58,13 @@ static void bench_kernel(const ls_kernel_info *k, const ls_kernels *level, const
     void *mem = NULL;
     float *x = NULL, *y = NULL;
     ck_tensor_init(&t, f, n, COLS, CK_W_RANDOM, &r);
-    if (ls_pack(&w, &t.t, 0, n, k->contract, NULL, pool, NULL, &e) || ls_alloc_aligned(&mem, ls_acts_bytes(k->contract, ROWS, COLS), 1, "bench", &e) ||
+    if (ls_pack(&w, &t.t, 0, n, k->contract, NULL, pool, NULL, &e) || ls_alloc_aligned(&mem, ls_acts_bytes(k->contract, ROWS, COLS, LS_ACTS_ALL), 1, "bench", &e) ||
         ls_calloc(&x, ROWS * COLS, sizeof *x, "bench", &e) || ls_calloc(&y, (size_t)(ROWS * n), sizeof *y, "bench", &e)) {
         fprintf(stderr, "checkkern: %s\n", e.text);
         exit(2);
     }
     ck_fill(x, ROWS * COLS, CK_X_RANDOM, &r);
-    ls_acts_bind(&a, mem, k->contract, ROWS, COLS);
+    ls_acts_bind(&a, mem, k->contract, ROWS, COLS, ls_acts_needs_of(&w.form));
     for (int i = 0; i < ROWS; i++) level->quantise[k->contract](&a, i, x + i * COLS);
     timing one = measure(k->linear, &w, &a, 1, y, ls_pool_scratch(pool, 0)), many = measure(k->linear, &w, &a, ROWS, y, ls_pool_scratch(pool, 0));
     double gb = 1e-9 * (double)ls_packed_bytes(&w), macs = 1e-9 * (double)n * COLS * ROWS;

@@ -119,6 +119,7 @@ static void plain_quantise(const ls_acts *a, int64_t t, const float *x, int end,
             ls_acts_plane(a, t, 0)[k] = (int16_t)high;
             if (a->planes == 2) ls_acts_plane(a, t, 1)[k] = (int16_t)(q - high * 4096);
         }
+        ls_block_sums sums;
         for (int i = 0; i < a->planes; i++)
             for (int g = 0; g < 4; g++) {
                 const int16_t *q = ls_acts_plane(a, t, i) + b * LS_EXACT_BLOCK + 16 * g;
@@ -128,9 +129,10 @@ static void plain_quantise(const ls_acts *a, int64_t t, const float *x, int end,
                     sum += q[k];
                     if (k % 4 < 2) cross += (uint32_t)(q[k] * q[k + 2]);
                 }
-                ls_acts_sum(a, LS_SUM_16, t, i)[4 * b + g] = sum;
-                if (a->planes == 1) ls_acts_lead(a, LS_SUM_16, t)[2 * (4 * b + g)] = (int32_t)cross;
+                sums.plane[i][g] = sum;
+                sums.cross[g] = (int32_t)cross;
             }
+        ls_acts_put_sums(a, t, b, &sums);
     }
     if (drop_far) {
         ls_acts_finish(a, t);

@@ -112,7 +112,7 @@ void ck_ready_init(ck_ready *z, const ck_case *c, ls_pool *pool) {
 }
 
 void ck_ready_deinit(ck_ready *z) {
-    for (size_t i = 0; i < sizeof z->arrays / sizeof *z->arrays; i++) ck_buffer_deinit(&z->arrays[i]);
+    for (size_t i = 0; i < CK_ARRAYS; i++) ck_buffer_deinit(&z->arrays[i]);
     ck_buffer_deinit(&z->weights);
     ck_buffer_deinit(&z->x);
     ck_buffer_deinit(&z->bias);
@@ -126,15 +126,26 @@ static void protect_inputs(const ck_ready *z, bool read_only, bool arrays) {
     ck_buffer_protect(&z->weights, read_only);
     ck_buffer_protect(&z->x, read_only);
     ck_buffer_protect(&z->bias, read_only);
-    for (size_t i = 0; arrays && i < sizeof z->arrays / sizeof *z->arrays; i++) ck_buffer_protect(&z->arrays[i], read_only);
+    for (size_t i = 0; arrays && i < CK_ARRAYS; i++) ck_buffer_protect(&z->arrays[i], read_only);
 }
 
 static void poison(ck_buffer *b) {
     for (size_t i = 0; i + 4 <= b->bytes; i += 4) memcpy(b->data + i, &(uint32_t){POISON}, 4);
 }
 
+/* |a| without the sums that a matrix of form |f| does not need: what reads or writes them faults. */
+static ls_acts needed(const ls_acts *a, const ls_weight_form *f) {
+    ls_acts out = *a;
+    for (int i = 0; i < LS_SUMS; i++) {
+        if (!(ls_acts_needs_of(f) >> i & 1)) out.sum[i] = out.lead[i] = NULL;
+        if (!(ls_acts_needs_of(f) >> (LS_SUMS + i) & 1)) out.mean[i] = NULL;
+    }
+    return out;
+}
+
 typedef struct call {
     ck_ready *z;
+    const ls_acts *acts;
     ls_linear_fn *linear;
     ls_quantise_fn *quantise;
     int64_t tile_begin, tile_end, row_begin, row_end;
@@ -145,12 +156,12 @@ static void call_linear(void *ctx) {
     ck_ready *z = c->z;
     int64_t first = c->tile_begin * LS_TILE;
     ls_linear_out out = {.y = (float *)z->y.data + first, .stride = z->stride, .first = first, .bias = z->c.bias ? (float *)z->bias.data : NULL};
-    c->linear(&z->packed, c->tile_begin, c->tile_end, &z->acts, c->row_begin, c->row_end, &out, z->scratch.data);
+    c->linear(&z->packed, c->tile_begin, c->tile_end, c->acts, c->row_begin, c->row_end, &out, z->scratch.data);
 }
 
 static void call_quantise(void *ctx) {
     const call *c = ctx;
-    c->quantise(&c->z->acts, c->row_begin, (const float *)c->z->x.data + c->row_begin * c->z->c.k);
+    c->quantise(c->acts, c->row_begin, (const float *)c->z->x.data + c->row_begin * c->z->c.k);
 }
 
 /* The result's bits and the untouched floats between its rows. */
@@ -168,11 +179,12 @@ static int compare(const ck_ready *z, const char *how, char why[256]) {
 
 int ck_check_linear(ck_ready *z, ls_linear_fn *fn, char why[256]) {
     int64_t tiles = z->packed.tiles, half = tiles / 2, rows = z->c.t, part = rows / 3;
-    call calls[2][4] = {{{z, fn, NULL, 0, tiles, 0, rows}},
-                        {{z, fn, NULL, 0, half, 0, part},
-                         {z, fn, NULL, half, tiles, 0, part},
-                         {z, fn, NULL, 0, half, part, rows},
-                         {z, fn, NULL, half, tiles, part, rows}}};
+    ls_acts acts = needed(&z->acts, &z->packed.form);
+    call calls[2][4] = {{{z, &acts, fn, NULL, 0, tiles, 0, rows}},
+                        {{z, &acts, fn, NULL, 0, half, 0, part},
+                         {z, &acts, fn, NULL, half, tiles, 0, part},
+                         {z, &acts, fn, NULL, 0, half, part, rows},
+                         {z, &acts, fn, NULL, half, tiles, part, rows}}};
     for (int pass = 0; pass < 2; pass++) {
         const char *how = pass ? "in pieces" : "whole", *fault = NULL;
         int mode = fegetround();
@@ -208,26 +220,49 @@ int ck_check_row(const ck_ready *z, char why[256]) {
     return bad;
 }
 
-int ck_check_quantise(ck_ready *z, ls_quantise_fn *fn, char why[256]) {
-    const size_t n = sizeof z->arrays / sizeof *z->arrays;
-    uint8_t *want[sizeof z->arrays / sizeof *z->arrays];
-    ls_error e = {0};
-    for (size_t i = 0; i < n; i++) {
-        must(ls_calloc(&want[i], z->arrays[i].bytes, 1, "wanted arrays", &e), &e);
-        memcpy(want[i], z->arrays[i].data, z->arrays[i].bytes);
-        poison(&z->arrays[i]);
-    }
+/* Whether array |i| of |z| is written when |a| is quantised. */
+static bool is_bound(const ck_ready *z, const ls_acts *a, size_t i) {
+    const uint8_t *data = z->arrays[i].data;
+    bool bound = i < 4;
+    for (int k = 0; k < LS_SUMS; k++) bound |= data == (uint8_t *)a->sum[k] || data == (uint8_t *)a->mean[k] || data == (uint8_t *)a->lead[k];
+    return bound;
+}
+
+/* Quantises all rows into the arrays of |acts|, and compares them with |want|; the others stay as they were. */
+static int check_arrays(ck_ready *z, const ls_acts *acts, ls_quantise_fn *fn, uint8_t *const *want, char why[256]) {
     const char *fault = NULL;
+    int bad = 0;
+    for (size_t i = 0; i < CK_ARRAYS; i++) poison(&z->arrays[i]);
     protect_inputs(z, true, false);
-    for (int64_t row = 0; row < z->c.t && !fault; row++) fault = ck_guarded(call_quantise, &(call){.z = z, .quantise = fn, .row_begin = row});
+    for (int64_t row = 0; row < z->c.t && !fault; row++) fault = ck_guarded(call_quantise, &(call){.z = z, .acts = acts, .quantise = fn, .row_begin = row});
     protect_inputs(z, false, false);
-    int bad = fault ? snprintf(why, 256, "%s", fault) : 0;
-    for (size_t i = 0; i < n; i++) {
+    if (fault) bad = snprintf(why, 256, "%s", fault);
+    for (size_t i = 0; i < CK_ARRAYS; i++) {
+        if (!is_bound(z, acts, i)) poison(&(ck_buffer){.data = want[i], .bytes = z->arrays[i].bytes});
         size_t at = 0;
         while (at < z->arrays[i].bytes && want[i][at] == z->arrays[i].data[at]) at++;
         if (!bad && at < z->arrays[i].bytes) bad = snprintf(why, 256, "array %zu differs from byte %zu of %zu on", i, at, z->arrays[i].bytes);
-        memcpy(z->arrays[i].data, want[i], z->arrays[i].bytes);
-        ls_free(want[i]);
+    }
+    return bad;
+}
+
+int ck_check_quantise(ck_ready *z, ls_quantise_fn *fn, char why[256]) {
+    const ls_acts some = needed(&z->acts, &z->packed.form), *acts[] = {&z->acts, &some};
+    uint8_t *right[CK_ARRAYS], *want[CK_ARRAYS];
+    ls_error e = {0};
+    int bad = 0;
+    for (size_t i = 0; i < CK_ARRAYS; i++) {
+        must(ls_calloc(&right[i], z->arrays[i].bytes, 2, "wanted arrays", &e), &e);
+        want[i] = right[i] + z->arrays[i].bytes;
+        memcpy(right[i], z->arrays[i].data, z->arrays[i].bytes);
+    }
+    for (int pass = 0; pass < 2 && !bad; pass++) {
+        for (size_t i = 0; i < CK_ARRAYS; i++) memcpy(want[i], right[i], z->arrays[i].bytes);
+        bad = check_arrays(z, acts[pass], fn, want, why);
+    }
+    for (size_t i = 0; i < CK_ARRAYS; i++) {
+        memcpy(z->arrays[i].data, right[i], z->arrays[i].bytes);
+        ls_free(right[i]);
     }
     return bad;
 }
