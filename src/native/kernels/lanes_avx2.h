@@ -177,10 +177,6 @@ LS_INLINE __m256i rshift_wide(__m256i v, int n) {
     __m256i biased = _mm256_add_epi64(v, _mm256_set1_epi64x((INT64_C(1) << 62) + ((INT64_C(1) << n) >> 1)));
     return _mm256_sub_epi64(_mm256_srl_epi64(biased, _mm_cvtsi32_si128(n)), _mm256_set1_epi64x((INT64_C(1) << 62) >> n));
 }
-LS_INLINE wide w_mul_shift_add(wide acc, lanes x, lanes y) {
-    return (wide){_mm256_add_epi64(acc.even_a, rshift_wide(mul_even(x.a, y.a), 4)), _mm256_add_epi64(acc.odd_a, rshift_wide(mul_odd(x.a, y.a), 4)),
-                  _mm256_add_epi64(acc.even_b, rshift_wide(mul_even(x.b, y.b), 4)), _mm256_add_epi64(acc.odd_b, rshift_wide(mul_odd(x.b, y.b), 4))};
-}
 LS_INLINE __m256i round16(__m256i v) { return _mm256_and_si256(_mm256_add_epi64(v, _mm256_set1_epi64x(8)), _mm256_set1_epi64x(-16)); }
 LS_INLINE wide w_mul_part(wide part, lanes x, lanes y) {
     return (wide){_mm256_add_epi64(part.even_a, round16(mul_even(x.a, y.a))), _mm256_add_epi64(part.odd_a, round16(mul_odd(x.a, y.a))),

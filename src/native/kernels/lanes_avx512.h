@@ -120,12 +120,6 @@ LS_INLINE wide w_mul_add_one(wide acc, int32_t a, lanes b) {
     acc.odd = _mm512_add_epi64(acc.odd, _mm512_mul_epi32(x, _mm512_srli_epi64(b, 32)));
     return acc;
 }
-LS_INLINE __m512i rshift4(__m512i v) { return _mm512_srai_epi64(_mm512_add_epi64(v, _mm512_set1_epi64(8)), 4); }
-LS_INLINE wide w_mul_shift_add(wide acc, lanes a, lanes b) {
-    acc.even = _mm512_add_epi64(acc.even, rshift4(_mm512_mul_epi32(a, b)));
-    acc.odd = _mm512_add_epi64(acc.odd, rshift4(_mm512_mul_epi32(_mm512_srli_epi64(a, 32), _mm512_srli_epi64(b, 32))));
-    return acc;
-}
 LS_INLINE __m512i round16(__m512i v) { return _mm512_and_si512(_mm512_add_epi64(v, _mm512_set1_epi64(8)), _mm512_set1_epi64(-16)); }
 LS_INLINE wide w_mul_part(wide part, lanes a, lanes b) {
     part.even = _mm512_add_epi64(part.even, round16(_mm512_mul_epi32(a, b)));

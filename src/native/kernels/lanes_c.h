@@ -231,11 +231,6 @@ LS_INLINE wide w_mul_add_one(wide acc, int32_t a, lanes b) {
     EACH acc.v[i] += (int64_t)a * b.v[i];
     return acc;
 }
-/* acc + rshift(a * b, 4) */
-LS_INLINE wide w_mul_shift_add(wide acc, lanes a, lanes b) {
-    EACH acc.v[i] += ((int64_t)a.v[i] * b.v[i] + 8) >> 4;
-    return acc;
-}
 /* part and the sum of rshift(a * b, 4), at most 512 such products with |a * b| < 127/128 * 2^54 + 2^23: what a part counts in is the level's own. Here,
  * and where shifting is dear, it is sixteenths: rshift(v, 4) * 16 is v + 8 without its last four bits. */
 LS_INLINE wide w_mul_part(wide part, lanes a, lanes b) {

@@ -190,16 +190,15 @@ LS_INLINE void mul_shift_add4(int64x2_t acc[2], int32x4_t x, int32x4_t y) {
     acc[0] = vrsraq_n_s64(acc[0], vmull_s32(vget_low_s32(x), vget_low_s32(y)), 4);
     acc[1] = vrsraq_n_s64(acc[1], vmull_high_s32(x, y), 4);
 }
-LS_INLINE wide w_mul_shift_add(wide acc, lanes x, lanes y) {
-    mul_shift_add4(acc.a, x.a, y.a);
-    mul_shift_add4(acc.b, x.b, y.b);
-    mul_shift_add4(acc.c, x.c, y.c);
-    mul_shift_add4(acc.d, x.d, y.d);
-    return acc;
-}
 /* The shift comes with the addition, so parts are sums of what is shifted. */
-LS_INLINE wide w_mul_part(wide part, lanes x, lanes y) { return w_mul_shift_add(part, x, y); }
-LS_INLINE wide w_mul_part_one(wide part, int32_t x, lanes y) { return w_mul_shift_add(part, v_set(x), y); }
+LS_INLINE wide w_mul_part(wide part, lanes x, lanes y) {
+    mul_shift_add4(part.a, x.a, y.a);
+    mul_shift_add4(part.b, x.b, y.b);
+    mul_shift_add4(part.c, x.c, y.c);
+    mul_shift_add4(part.d, x.d, y.d);
+    return part;
+}
+LS_INLINE wide w_mul_part_one(wide part, int32_t x, lanes y) { return w_mul_part(part, v_set(x), y); }
 LS_INLINE wide w_add_part(wide acc, wide part) {
     for (int i = 0; i < 2; i++) {
         acc.a[i] = vaddq_s64(acc.a[i], part.a[i]);

@@ -107,13 +107,28 @@ typedef struct sums {
     wide acc, accx;
 } sums;
 
-V_BODY void add_scaled(sums *z, lanes a, lanes s, int xp) {
-    z->acc = xp == 1 ? w_mul_add(z->acc, a, s) : w_mul_shift_add(z->acc, a, s);
+/* Under exact24 a part of a row is summed before it is shifted: contributions are rounded to multiples of 16, and add_part() shifts their sum, which
+ * saves a 64-bit shift for each. At most PART_GROUPS: 512 * |S A| < 2^63. */
+enum { PART_GROUPS = 512 };
+
+/* Spans of a part. */
+V_BODY int64_t part_spans(const ls_packed *w, int xp, int size) { return xp == 1 ? w->spans : (int64_t)PART_GROUPS * (16 << size) / LS_SPAN; }
+
+V_BODY void add_scaled(sums *part, lanes a, lanes s, int xp) {
+    part->acc = xp == 1 ? w_mul_add(part->acc, a, s) : w_mul_part(part->acc, a, s);
 }
 
-V_BODY void add_mean(sums *z, int32_t mean, lanes m, int xp) {
-    if (xp == 1) z->acc = w_mul_add_one(z->acc, mean, m);
-    else z->accx = w_mul_shift_add(z->accx, v_set(mean), m);
+V_BODY void add_mean(sums *part, int32_t mean, lanes m, int xp) {
+    if (xp == 1) part->acc = w_mul_add_one(part->acc, mean, m);
+    else part->accx = w_mul_part_one(part->accx, mean, m);
+}
+
+/* What a part begins with, and what it adds to the sums |z| of the row: under exact16 it goes on with them. */
+V_BODY sums first_part(const sums *z, int xp) { return xp == 1 ? *z : (sums){w_zero(), w_zero()}; }
+
+V_BODY void add_part(sums *z, const sums *part, int xp) {
+    if (xp == 1) *z = *part;
+    else *z = (sums){w_add_part(z->acc, part->acc), w_add_part(z->accx, part->accx)};
 }
 
 /* Writes one tile of one output row: at most sixteen outputs from column |n| on. */
@@ -233,7 +248,7 @@ V_BODY void several_rows_block(const ls_packed *w, int64_t begin, int64_t end, c
     const int64_t plane = x->blocks * LS_EXACT_BLOCK, stride = plane * xp, groups = (end - begin) * LS_SPAN >> (4 + size);
     sums own[V_ROWS][V_TILES]; /* in registers over the whole chunk where the level has them */
     V_UNROLL for (int r = 0; r < n; r++)
-        V_UNROLL for (int c = 0; c < V_TILES; c++) own[r][c] = z[r * V_TILES + c];
+        V_UNROLL for (int c = 0; c < V_TILES; c++) own[r][c] = first_part(&z[r * V_TILES + c], xp);
     for (int64_t i = 0; i < groups; i++) {
         int64_t g = (begin * LS_SPAN >> (4 + size)) + i;
         const int32_t *drop = x->drop + row * x->blocks + (g >> (2 - size)), *half = x->half + row * x->blocks + (g >> (2 - size));
@@ -253,7 +268,7 @@ V_BODY void several_rows_block(const ls_packed *w, int64_t begin, int64_t end, c
         }
     }
     V_UNROLL for (int r = 0; r < n; r++)
-        V_UNROLL for (int c = 0; c < V_TILES; c++) z[r * V_TILES + c] = own[r][c];
+        V_UNROLL for (int c = 0; c < V_TILES; c++) add_part(&z[r * V_TILES + c], &own[r][c], xp);
 }
 
 #if V_CROSS

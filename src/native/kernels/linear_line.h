@@ -133,23 +133,17 @@ V_BODY lanes line_aligned(const ls_packed *w, int kind, int xp, int size, const 
     return aligned(total, wp, xp, c, l->half[block], l->drop[block]);
 }
 
-/* Groups whose rounded products fit one part: 512 * |S A| < 2^63. */
-enum { PART_GROUPS = 512 };
-
 V_BODY void end_line(const ls_packed *w, const uint8_t *tile, int kind, int xp, int size, const line *l, int64_t g, int64_t block, floats unit,
                      const lanes acc[CHAINS][3], int chains, const reach *r, sums *part) {
     lanes s, m = v_set(0), a = line_aligned(w, kind, xp, size, l, block, acc, chains);
     size_t entry = w->scale_at + (size_t)g * w->entry_bytes;
     if (kind != LS_PACK_W8) LS_PREFETCH(tile + entry + ahead_of(r, entry));
     load_scales(w, tile, g, unit, &s, &m);
-    if (xp == 1) add_scaled(part, a, s, 1);
-    else part->acc = w_mul_part(part->acc, a, s);
-    if (!w->form.has_min) return;
-    if (xp == 1) add_mean(part, l->mean[g], m, 1);
-    else part->accx = w_mul_part_one(part->accx, l->mean[g], m);
+    add_scaled(part, a, s, xp);
+    if (w->form.has_min) add_mean(part, l->mean[g], m, xp);
 }
 
-/* Spans [begin, end) of |tiles| tiles by one row, into |part|; 16 << size is the group. */
+/* Spans [begin, end) of |tiles| tiles by one row, added to |part|; 16 << size is the group. */
 V_BODY void line_spans(const ls_packed *w, const uint8_t *const tile[V_LINE_TILES], int64_t begin, int64_t end, int kind, int xp, int size, const line *l,
                        const reach *r, sums part[V_LINE_TILES], int tiles) {
     const int step = size == LS_SUM_64 ? 2 : 1, group = 16 << size;
@@ -157,7 +151,6 @@ V_BODY void line_spans(const ls_packed *w, const uint8_t *const tile[V_LINE_TILE
     lanes acc[V_LINE_TILES][CHAINS][3];
     for (int t = 0; t < tiles; t++) {
         unit[t] = f_power(tile[t]);
-        part[t] = (sums){w_zero(), w_zero()};
     }
     for (int64_t k = begin; k < end; k += step) {
         int64_t block = k / 2;
@@ -178,17 +171,15 @@ V_BODY void line_spans(const ls_packed *w, const uint8_t *const tile[V_LINE_TILE
 /* |tiles| tiles from |tile| on; the first stands in for those from |tile_end| on, which only the end of an odd number of tiles lacks. */
 V_BODY void line_tiles(const ls_packed *w, int64_t tile, int64_t tile_end, const ls_acts *x, int64_t row, const line *l, const ls_linear_out *out,
                        int kind, int xp, int size, int tiles, const reach *r) {
-    const int64_t most = xp == 1 ? w->spans : (int64_t)PART_GROUPS * (16 << size) / LS_SPAN;
+    const int64_t most = part_spans(w, xp, size);
     const uint8_t *data[V_LINE_TILES];
     sums z[V_LINE_TILES], part[V_LINE_TILES];
     for (int t = 0; t < tiles; t++) data[t] = w->data + (size_t)(tile + t < tile_end ? tile + t : tile) * w->tile_bytes;
     for (int t = 0; t < tiles; t++) z[t] = (sums){w_zero(), w_zero()};
     for (int64_t k = 0; k < w->spans; k += most) {
+        for (int t = 0; t < tiles; t++) part[t] = first_part(&z[t], xp);
         line_spans(w, data, k, w->spans - k < most ? w->spans : k + most, kind, xp, size, l, r, part, tiles);
-        for (int t = 0; t < tiles; t++) {
-            if (xp == 1) z[t] = part[t];
-            else z[t] = (sums){w_add_part(z[t].acc, part[t].acc), w_add_part(z[t].accx, part[t].accx)};
-        }
+        for (int t = 0; t < tiles; t++) add_part(&z[t], &part[t], xp);
     }
     for (int t = 0; t < tiles && tile + t < tile_end; t++) finish(w, data[t], (tile + t) * LS_TILE, &z[t], x, row, out, xp);
 }

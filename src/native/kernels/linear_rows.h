@@ -69,16 +69,15 @@ V_BODY void end_patch(const ls_packed *w, const patch *p, int kind, int xp, int6
     }
 }
 
-/* |n| rows by |tiles| tiles; 16 << size is the group. */
-V_BODY void multiply_patch(const ls_packed *w, const patch *p, int kind, int xp, int size, sums z[DIRECT_ROWS][DIRECT_TILES], int n, int tiles) {
+/* Spans [begin, end) of |tiles| tiles by |n| rows, added to |sum|; 16 << size is the group. */
+V_BODY void patch_spans(const ls_packed *w, const patch *p, int64_t begin, int64_t end, int kind, int xp, int size, sums sum[DIRECT_ROWS][DIRECT_TILES],
+                        int n, int tiles) {
     const int step = size == LS_SUM_64 ? 2 : 1, group = 16 << size;
     floats unit[DIRECT_TILES];
     lanes acc[DIRECT_ROWS][DIRECT_TILES][3];
-    const uint8_t *next = p->next;
+    const uint8_t *next = p->next + begin / step * p->lines * 64;
     for (int t = 0; t < tiles; t++) unit[t] = f_power(p->tile[t]);
-    for (int r = 0; r < n; r++)
-        for (int t = 0; t < tiles; t++) z[r][t] = (sums){w_zero(), w_zero()};
-    for (int64_t k = 0; k < w->spans; k += step) {
+    for (int64_t k = begin; k < end; k += step) {
         size_t at = w->span_at + (size_t)k * w->span_bytes;
         int64_t block = k / 2;
         for (int i = 0; i < p->lines; i++) LS_PREFETCH_NEXT(next + i * 64);
@@ -87,8 +86,23 @@ V_BODY void multiply_patch(const ls_packed *w, const patch *p, int kind, int xp,
             int64_t g = (k * 2 + part) >> size;
             if (part * 16 % group == 0) start_patch(p, kind, xp, w->form.zero, g, block, acc, n, tiles);
             dot_patch(p, kind, xp, at + (size_t)(part / 2) * w->span_bytes, part % 2, (k + part / 2) * LS_SPAN, acc, n, tiles);
-            if ((part + 1) * 16 % group == 0) end_patch(w, p, kind, xp, g, block, unit, acc, z, n, tiles);
+            if ((part + 1) * 16 % group == 0) end_patch(w, p, kind, xp, g, block, unit, acc, sum, n, tiles);
         }
+    }
+}
+
+/* |n| rows by |tiles| tiles. */
+V_BODY void multiply_patch(const ls_packed *w, const patch *p, int kind, int xp, int size, sums z[DIRECT_ROWS][DIRECT_TILES], int n, int tiles) {
+    const int64_t most = part_spans(w, xp, size);
+    sums part[DIRECT_ROWS][DIRECT_TILES];
+    V_UNROLL for (int r = 0; r < n; r++)
+        V_UNROLL for (int t = 0; t < tiles; t++) z[r][t] = (sums){w_zero(), w_zero()};
+    for (int64_t k = 0; k < w->spans; k += most) {
+        V_UNROLL for (int r = 0; r < n; r++)
+            V_UNROLL for (int t = 0; t < tiles; t++) part[r][t] = first_part(&z[r][t], xp);
+        patch_spans(w, p, k, w->spans - k < most ? w->spans : k + most, kind, xp, size, part, n, tiles);
+        V_UNROLL for (int r = 0; r < n; r++)
+            V_UNROLL for (int t = 0; t < tiles; t++) add_part(&z[r][t], &part[r][t], xp);
     }
 }
 
