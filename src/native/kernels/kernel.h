@@ -29,7 +29,7 @@ typedef void ls_linear_fn(const ls_packed *w, int64_t tile_begin, int64_t tile_e
  * groups of 16, and sums of TOKENS rows. */
 enum {
     LS_LINEAR_CHUNK = 2048,
-    LS_LINEAR_TOKENS = 64,
+    LS_LINEAR_TOKENS = 256,
     LS_LINEAR_SCRATCH = 2 * LS_TILE * LS_LINEAR_CHUNK * 2 * 2 + 3 * 2 * LS_TILE * (LS_LINEAR_CHUNK / 16) * 4 + LS_LINEAR_TOKENS * 2 * 2 * LS_TILE * 8
 };
 

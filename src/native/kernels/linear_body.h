@@ -303,11 +303,21 @@ LS_APART void rows_2_2(const ls_packed *w, int64_t begin, int64_t end, const tab
     several_rows_blocks(w, begin, end, t, x, row, n, 2, 2);
 }
 
+/* Columns whose unpacked weights stay in the first-level cache. It pays where products are as fast as the second (linear_cross.h); elsewhere it costs
+ * more to read and write the sums of all rows for every piece. */
+enum { NEAR_CHUNK = 384 };
+
+/* Spans that the table holds at a time: a row is cut into equal pieces of whole blocks. */
+V_BODY int64_t chunk_spans(const ls_packed *w, int wp, int xp) {
+    int64_t most = (V_CROSS && wp + xp == 2 ? NEAR_CHUNK : LS_LINEAR_CHUNK) / LS_SPAN, pieces = (w->spans + most - 1) / most;
+    return ((w->spans + pieces - 1) / pieces + 1) / 2 * 2;
+}
+
 /* V_TILES tiles from |tile| on (the last may stand in for missing ones) by rows [row_begin, row_end). */
 V_BODY void several_rows_tiles(const ls_packed *w, int64_t tile, int64_t tile_end, const ls_acts *x, int64_t row_begin, int64_t row_end,
                                   const ls_linear_out *out, const table *t, int kind, int xp) {
     rows_fn *const rows = weight_planes(kind) == 1 ? (xp == 1 ? rows_1_1 : rows_1_2) : (xp == 1 ? rows_2_1 : rows_2_2);
-    const int64_t chunk = LS_LINEAR_CHUNK / LS_SPAN;
+    const int64_t chunk = chunk_spans(w, weight_planes(kind), xp);
     const uint8_t *data[V_TILES];
     for (int c = 0; c < V_TILES; c++) data[c] = w->data + (size_t)(tile + c < tile_end ? tile + c : tile_end - 1) * w->tile_bytes;
     int64_t held = -1; /* first span of what the table holds */

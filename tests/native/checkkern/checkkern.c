@@ -33,7 +33,7 @@ static void with_case(const ck_case *c, ls_pool *pool, case_fn *fn, void *ctx) {
     ck_ready_deinit(&z);
 }
 
-/* Sizes around every unit: tiles of 16, spans of 32, blocks of 64, pieces of 2048 columns, 4 and 8 and 64 rows. */
+/* Sizes around every unit: tiles of 16, spans of 32, blocks of 64, pieces of 384 and 2048 columns, 4, 8, 32 and 256 rows. */
 static void sweep(const ck_format *f, ls_contract contract, uint64_t seed, ls_pool *pool, case_fn *fn, void *ctx) {
     static const int64_t outputs[] = {1, 15, 16, 17, 31, 33, 48, 66}, rows[] = {1, 2, 3, 4, 5, 7, 8, 9, 16, 31, 33, 65, 97};
     int granule = ck_granule(f), i = 0;
@@ -56,6 +56,8 @@ static void sweep(const ck_format *f, ls_contract contract, uint64_t seed, ls_po
                       (ck_side)(j & 1), false, seed + 2000 + (uint64_t)j};
         with_case(&c, pool, fn, ctx);
     }
+    c = (ck_case){f, contract, 34, 768, LS_LINEAR_TOKENS + 3, CK_W_RANDOM, CK_X_RANDOM, (ck_side)0, true, seed + 3000};
+    with_case(&c, pool, fn, ctx);
 }
 
 static void sweep_all(uint64_t seed, ls_pool *pool, case_fn *fn, void *ctx) {
