@@ -193,7 +193,8 @@ static ls_code collect_spans(planner *s, int max_rows, span *v, size_t *count, l
             x->bytes = (x->bytes + 63) & ~(size_t)63;
         }
         if (s->born_quantised[i] != INT_MAX)
-            v[(*count)++] = (span){ls_acts_bytes(g->contract, max_rows, g->nodes[i].cols, s->p->needs[i]), s->born_quantised[i], s->last_quantised[i], &s->p->quantised[i]};
+            v[(*count)++] = (span){ls_acts_bytes(g->contract, max_rows, g->nodes[i].cols, s->p->needs[i]), s->born_quantised[i], s->last_quantised[i],
+                                   &s->p->quantised[i]};
     }
     return LS_OK;
 }
@@ -281,7 +282,8 @@ static ls_code find_needs(planner *s, ls_error *e) {
         ls_weight_form form;
         if (n->op == LS_OP_MOE) s->p->needs[n->in[0]] = LS_ACTS_ALL;
         if (n->op != LS_OP_LINEAR) continue;
-        LS_TRY(ls_weight_form_of(&form, n->w[0]->tensor, ls_contract_of_products(g->contract), e));
+        ls_code rc = ls_weight_form_of(&form, n->w[0]->tensor, ls_contract_of_products(g->contract), e);
+        if (rc) return ls_error_wrap(e, rc, "node \"%s\"", n->name);
         s->p->needs[n->in[0]] |= ls_acts_needs_of(&form);
     }
     return LS_OK;

@@ -107,8 +107,8 @@ typedef struct sums {
     wide acc, accx;
 } sums;
 
-/* Under exact24 a part of a row is summed before it is shifted: contributions are rounded to multiples of 16, and add_part() shifts their sum, which
- * saves a 64-bit shift for each. At most PART_GROUPS: 512 * |S A| < 2^63. */
+/* Under exact24 a part of a row is summed before it is shifted: where shifting is dear, contributions are rounded to multiples of 16 and add_part()
+ * shifts their sum (w_mul_part). At most PART_GROUPS: 512 * |S A| < 2^63. */
 enum { PART_GROUPS = 512 };
 
 /* Spans of a part. */
@@ -307,7 +307,7 @@ LS_APART void rows_2_2(const ls_packed *w, int64_t begin, int64_t end, const tab
  * more to read and write the sums of all rows for every piece. */
 enum { NEAR_CHUNK = 384 };
 
-/* Spans that the table holds at a time: a row is cut into equal pieces of whole blocks. */
+/* Spans that the table holds at a time: a row is cut into about equal pieces of whole blocks. */
 V_BODY int64_t chunk_spans(const ls_packed *w, int wp, int xp) {
     int64_t most = (V_CROSS && wp + xp == 2 ? NEAR_CHUNK : LS_LINEAR_CHUNK) / LS_SPAN, pieces = (w->spans + most - 1) / most;
     return ((w->spans + pieces - 1) / pieces + 1) / 2 * 2;

@@ -23,8 +23,8 @@ enum { CHAINS = 4 };
 
 V_BODY int chains_of(int kind, int xp, int tiles) { return tiles > 1 && weight_planes(kind) + xp > 2 ? CHAINS / 2 : CHAINS; }
 
-/* Distance to what is fetched while byte |at| of a tile is read: so many bytes on among every |tiles|-th tile. Memory at its fastest wants twice
- * AHEAD, but what lies that far past the end of a task is fetched for nothing, so only tasks of LONG bytes have it. */
+/* Distance to what is fetched while byte |at| of a tile is read: AHEAD bytes on, or twice that, counted among every |tiles|-th tile. Memory at its fastest
+ * wants twice, but what lies past the end of a task is fetched for nothing, so only tasks of LONG bytes have it. */
 typedef struct reach {
     size_t edge, near, far; /* near before the edge, far from there on */
 } reach;

@@ -1,5 +1,5 @@
 /* Several rows of the exact linear operator straight from packed weights: every register of weights is unpacked once and multiplied by
- * DIRECT_ROWS rows. Sums stay in registers over the whole row of weights. Included by linear_body.h for levels with the registers for it. */
+ * DIRECT_ROWS rows. Sums stay in registers over a part of the row of weights, under exact16 the whole. Included by linear_body.h for levels with the registers for it. */
 #ifndef LS_NATIVE_KERNELS_LINEAR_ROWS_H
 #define LS_NATIVE_KERNELS_LINEAR_ROWS_H
 
@@ -123,13 +123,14 @@ V_BODY void fetch_next(patch *p, const ls_packed *w, const pair_rows *a, int64_t
     int64_t rows = (a->end - a->begin) / 2 * 2, steps = size == LS_SUM_64 ? (w->spans + 1) / 2 : w->spans;
     int64_t next = a->tile + DIRECT_TILES, lines = pair_lines(w, next, a->tile_end);
     p->lines = (int)((lines * n + rows * steps - 1) / (rows * steps));
-    if (lines) p->next = w->data + (size_t)next * w->tile_bytes + (size_t)(lines * (row - a->begin) / rows) * 64;
+    p->next = lines ? w->data + (size_t)next * w->tile_bytes + (size_t)(lines * (row - a->begin) / rows) * 64 : w->data;
 }
 
 /* Nothing has fetched the first pair of a task. */
 V_BODY void fetch_first(const ls_packed *w, int64_t tile, int64_t tile_end) {
+    enum { MOST = ROWS_BYTES / 64 };
     const uint8_t *data = w->data + (size_t)tile * w->tile_bytes;
-    for (int64_t i = 0, lines = pair_lines(w, tile, tile_end); i < lines; i++) LS_PREFETCH_NEXT(data + i * 64);
+    for (int64_t i = 0, lines = pair_lines(w, tile, tile_end); i < lines && i < MOST; i++) LS_PREFETCH_NEXT(data + i * 64);
 }
 
 V_BODY void patch_rows(const ls_packed *w, const pair_rows *a, const ls_acts *x, int64_t row, const ls_linear_out *out, int kind, int xp, int size, int n) {
@@ -149,8 +150,8 @@ V_BODY void direct_rows(const ls_packed *w, int64_t tile_begin, int64_t tile_end
     const int n = planes ? DIRECT_ROWS / 2 : DIRECT_ROWS;
     int64_t held = ROWS_BYTES / (x->blocks * LS_EXACT_BLOCK * 2 * xp) / n * n;
     if (held < n) held = n;
-    fetch_first(w, tile_begin, tile_end);
     for (int64_t begin = row_begin; begin < row_end; begin += held) {
+        fetch_first(w, tile_begin, tile_end);
         pair_rows a = {.tile = tile_begin, .tile_end = tile_end, .begin = begin, .end = row_end - begin < held ? row_end : begin + held};
         for (; a.tile < tile_end; a.tile += DIRECT_TILES) {
             int64_t row = begin, last = tile_end - a.tile < DIRECT_TILES ? tile_end : a.tile + DIRECT_TILES;

@@ -52,12 +52,15 @@ static void sweep(const ck_format *f, ls_contract contract, uint64_t seed, ls_po
         }
     static const int64_t wide[] = {2048, 2304, 4352, LS_LINEAR_CHUNK * 16};
     for (int j = 0; j < 4; j++, i++) {
-        c = (ck_case){f, contract, j == 3 ? 2 : 18, wide[j], j == 3 ? 3 : 70 / (j + 1), j == 3 ? CK_W_ONES : CK_W_RANDOM, j == 3 ? CK_X_LARGEST : CK_X_RANDOM,
+        c = (ck_case){f, contract, j == 3 ? 34 : 18, wide[j], j == 3 ? 5 : j == 2 ? 32 : 70 / (j + 1), j == 3 ? CK_W_ONES : CK_W_RANDOM, j == 3 ? CK_X_LARGEST : CK_X_RANDOM,
                       (ck_side)(j & 1), false, seed + 2000 + (uint64_t)j};
         with_case(&c, pool, fn, ctx);
     }
-    c = (ck_case){f, contract, 34, 768, LS_LINEAR_TOKENS + 3, CK_W_RANDOM, CK_X_RANDOM, (ck_side)0, true, seed + 3000};
-    with_case(&c, pool, fn, ctx);
+    const int64_t tall[] = {granule <= 32 ? 352 : 256, granule <= 32 ? 416 : 512, 768};
+    for (int j = 0; j < 3; j++) {
+        c = (ck_case){f, contract, 34, tall[j], LS_LINEAR_TOKENS + 3, CK_W_RANDOM, CK_X_RANDOM, (ck_side)(j & 1), true, seed + 3000 + (uint64_t)j};
+        with_case(&c, pool, fn, ctx);
+    }
 }
 
 static void sweep_all(uint64_t seed, ls_pool *pool, case_fn *fn, void *ctx) {

@@ -58,7 +58,8 @@ static void bench_kernel(const ls_kernel_info *k, const ls_kernels *level, const
     void *mem = NULL;
     float *x = NULL, *y = NULL;
     ck_tensor_init(&t, f, n, COLS, CK_W_RANDOM, &r);
-    if (ls_pack(&w, &t.t, 0, n, k->contract, NULL, pool, NULL, &e) || ls_alloc_aligned(&mem, ls_acts_bytes(k->contract, ROWS, COLS, LS_ACTS_ALL), 1, "bench", &e) ||
+    if (ls_pack(&w, &t.t, 0, n, k->contract, NULL, pool, NULL, &e) || 
+        ls_alloc_aligned(&mem, ls_acts_bytes(k->contract, ROWS, COLS, LS_ACTS_ALL), 1, "bench", &e) ||
         ls_calloc(&x, ROWS * COLS, sizeof *x, "bench", &e) || ls_calloc(&y, (size_t)(ROWS * n), sizeof *y, "bench", &e)) {
         fprintf(stderr, "checkkern: %s\n", e.text);
         exit(2);
