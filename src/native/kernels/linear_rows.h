@@ -1,5 +1,6 @@
 /* Several rows of the exact linear operator straight from packed weights: every register of weights is unpacked once and multiplied by
- * DIRECT_ROWS rows. Sums stay in registers over a part of the row of weights, under exact16 the whole. Included by linear_body.h for levels with the registers for it. */
+ * DIRECT_ROWS rows. Sums stay in registers over a part of the row of weights, under exact16 the whole. Included by linear_body.h for levels with the
+ * registers for it. */
 #ifndef LS_NATIVE_KERNELS_LINEAR_ROWS_H
 #define LS_NATIVE_KERNELS_LINEAR_ROWS_H
 

@@ -52,7 +52,8 @@ static void sweep(const ck_format *f, ls_contract contract, uint64_t seed, ls_po
         }
     static const int64_t wide[] = {2048, 2304, 4352, LS_LINEAR_CHUNK * 16};
     for (int j = 0; j < 4; j++, i++) {
-        c = (ck_case){f, contract, j == 3 ? 34 : 18, wide[j], j == 3 ? 5 : j == 2 ? 32 : 70 / (j + 1), j == 3 ? CK_W_ONES : CK_W_RANDOM, j == 3 ? CK_X_LARGEST : CK_X_RANDOM,
+        const int64_t n = j == 3 ? 34 : 18, t = j == 3 ? 5 : j == 2 ? 32 : 70 / (j + 1);
+        c = (ck_case){f, contract, n, wide[j], t, j == 3 ? CK_W_ONES : CK_W_RANDOM, j == 3 ? CK_X_LARGEST : CK_X_RANDOM,
                       (ck_side)(j & 1), false, seed + 2000 + (uint64_t)j};
         with_case(&c, pool, fn, ctx);
     }
