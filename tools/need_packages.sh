@@ -2,7 +2,8 @@
 # Installs the Debian packages of a purpose (build, test) when something is missing. As root or with sudo it installs; otherwise
 # it prints the command and stops.
 set -eu
-packages=(cmake ninja-build pkg-config libjansson-dev libpcre2-dev libutf8proc-dev libjpeg62-turbo-dev libpng-dev libwebp-dev libcurl4-openssl-dev python3 python3-pip)
+packages=(cmake ninja-build pkg-config libjansson-dev libpcre2-dev libutf8proc-dev libjpeg62-turbo-dev libpng-dev libwebp-dev libhwloc-dev
+    libcurl4-openssl-dev python3 python3-pip)
 foreign=()
 if [ "${1:-build}" = test ]; then
     packages+=(libcmocka-dev clang gcc)
@@ -10,7 +11,7 @@ if [ "${1:-build}" = test ]; then
     if [ "$(uname -m)" = x86_64 ]; then
         packages+=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user)
         foreign=(libjansson-dev:arm64 libpcre2-dev:arm64 libutf8proc-dev:arm64 libjpeg62-turbo-dev:arm64 libpng-dev:arm64 libwebp-dev:arm64
-            libcmocka-dev:arm64)
+            libhwloc-dev:arm64 libcmocka-dev:arm64)
     fi
 fi
 command -v cc >/dev/null || packages+=(gcc libc6-dev)
@@ -24,6 +25,7 @@ pc_of() { # the pkg-config name of a foreign library
         libjpeg62-turbo-*) echo libjpeg ;;
         libpng-*) echo libpng ;;
         libwebp-*) echo libwebp ;;
+        libhwloc-*) echo hwloc ;;
         libcmocka-*) echo cmocka ;;
     esac
 }
@@ -42,6 +44,7 @@ for p in "${packages[@]}"; do
         libjpeg62-turbo-dev) pkg-config --exists libjpeg 2>/dev/null && continue ;;
         libpng-dev) pkg-config --exists libpng 2>/dev/null && continue ;;
         libwebp-dev) pkg-config --exists libwebp libwebpdemux 2>/dev/null && continue ;;
+        libhwloc-dev) pkg-config --exists hwloc 2>/dev/null && continue ;;
         qemu-user) command -v qemu-aarch64 >/dev/null && continue ;;
         gcc-aarch64-linux-gnu) command -v aarch64-linux-gnu-gcc >/dev/null && continue ;;
         libc6-dev-arm64-cross) [ -e /usr/aarch64-linux-gnu/include/stdio.h ] && continue ;;

@@ -173,10 +173,10 @@ static ls_code start_workers(ls_pool *p, const ls_topology *t, ls_error *e) {
 ls_code ls_pool_create(ls_pool **out, int threads, bool pin, size_t scratch_bytes, ls_error *e) {
     if (threads < 0 || threads > LS_POOL_MAX_THREADS)
         LS_FAIL(e, LS_INVALID_ARGUMENT, "thread pool: %d threads; allowed are 0 (one a core) to %d", threads, LS_POOL_MAX_THREADS);
-    ls_topology here;
+    ls_topology here = {0};
     ls_pool *p;
     LS_TRY(ls_calloc(&p, 1, sizeof *p, "thread pool", e));
-    ls_topology_here(&here);
+    if (!threads || pin) ls_topology_here(&here);
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->start, NULL);
     pthread_cond_init(&p->done, NULL);

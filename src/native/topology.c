@@ -1,20 +1,12 @@
-/* Reading sysfs: cores and their hardware threads, kinds of cores, memory nodes, and the limit of the control group. */
+/* The order of processors; around hwloc what it does not tell: the limit of the control group, and which cores of an x86 processor are the small ones. */
 #include "native/topology.h"
 
-#include <dirent.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-enum { FULL_SPEED = 1024 }; /* capacity of the fastest core, as the kernel scales it */
-
-typedef struct processor {
-    int cpu, core; /* core: the lowest number of its processors */
-    int rank;      /* among the allowed ones of its core */
-    int speed, node;
-} processor;
+#include "native/topology_hwloc.h"
 
 /* The first line of <root>/<file>, or "". */
 static void read_line(const char *root, const char *file, char *line, int size) {
@@ -36,39 +28,30 @@ static bool is_listed(const char *list, int cpu) {
     return false;
 }
 
-/* The core's first processor; |cpu| itself where nothing is known. */
-static int core_of(const char *root, int cpu) {
-    char file[100], line[256];
-    snprintf(file, sizeof file, "devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu);
-    read_line(root, file, line, sizeof line);
-    return *line >= '0' && *line <= '9' ? (int)strtol(line, NULL, 10) : cpu;
+/* x86 tells no capacities, only which cores are the small ones: about half as fast. hwloc looks there from 2.10 and 2.12 on. */
+static void mark_small_cores(const char *root, ls_processor *p, int n) {
+    static const char *const files[] = {"devices/cpu_atom/cpus", "devices/cpu_lowpower/cpus"};
+    char small[1024];
+    for (int f = 0; f < 2; f++) {
+        read_line(root, files[f], small, sizeof small);
+        for (int i = 0; i < n; i++)
+            if (is_listed(small, p[i].cpu)) p[i].speed = LS_SPEED_FULL / 2;
+    }
 }
 
-/* Arm tells capacities; x86 only which cores are the small ones: about half as fast. */
-static int speed_of(const char *root, const char *small, int cpu) {
-    char file[100], line[64];
-    snprintf(file, sizeof file, "devices/system/cpu/cpu%d/cpu_capacity", cpu);
-    read_line(root, file, line, sizeof line);
-    int capacity = (int)strtol(line, NULL, 10);
-    return capacity > 0 ? capacity : is_listed(small, cpu) ? FULL_SPEED / 2 : FULL_SPEED;
-}
-
-static int node_of(const char *root, int cpu) {
+/* Where the system describes no cores, hwloc would say so on the error stream. */
+static bool has_cores(const char *root, int cpu) {
     char path[512];
-    int node = 0;
-    snprintf(path, sizeof path, "%s/devices/system/cpu/cpu%d", root, cpu);
-    DIR *d = opendir(path);
-    for (struct dirent *f; d && (f = readdir(d));)
-        if (!strncmp(f->d_name, "node", 4) && f->d_name[4] >= '0' && f->d_name[4] <= '9') node = (int)strtol(f->d_name + 4, NULL, 10);
-    if (d) closedir(d);
-    return node;
+    snprintf(path, sizeof path, "%s/devices/system/cpu/cpu%d/topology", root, cpu);
+    return !access(path, F_OK);
 }
 
 static int by_preference(const void *pa, const void *pb) {
-    const processor *a = pa, *b = pb;
+    const ls_processor *a = pa, *b = pb;
     if (a->rank != b->rank) return a->rank - b->rank;
     if (a->speed != b->speed) return b->speed - a->speed;
-    return a->node != b->node ? a->node - b->node : a->cpu - b->cpu;
+    if (a->node != b->node) return a->node - b->node;
+    return a->order != b->order ? b->order - a->order : a->cpu - b->cpu;
 }
 
 /* Processors' worth of time that the control group of a container may use; 0: no limit known. */
@@ -88,16 +71,14 @@ static int quota(const char *root) {
 }
 
 void ls_topology_read(ls_topology *t, const char *root, const cpu_set_t *allowed) {
-    processor p[CPU_SETSIZE];
-    char small[1024];
+    ls_processor p[CPU_SETSIZE];
     int n = 0, limit = quota(root);
-    read_line(root, "devices/cpu_atom/cpus", small, sizeof small);
-    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
-        if (!CPU_ISSET(cpu, allowed)) continue;
-        p[n] = (processor){.cpu = cpu, .core = core_of(root, cpu), .speed = speed_of(root, small, cpu), .node = node_of(root, cpu)};
-        for (int i = 0; i < n; i++) p[n].rank += p[i].core == p[n].core;
-        n++;
-    }
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET(cpu, allowed)) p[n++] = (ls_processor){.cpu = cpu, .core = -1 - cpu, .speed = LS_SPEED_FULL};
+    if (n && has_cores(root, p[0].cpu)) ls_topology_ask_hwloc(p, n);
+    mark_small_cores(root, p, n);
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < i; k++) p[i].rank += p[k].core == p[i].core;
     qsort(p, (size_t)n, sizeof *p, by_preference);
     *t = (ls_topology){.n = n};
     for (int i = 0; i < n; i++) {

@@ -10,9 +10,9 @@ if [ "$(uname -m)" = aarch64 ]; then
     echo "1 passed, 0 failed"
     exit 0
 fi
-build build/aarch64 "test_detmath test_exact_ops test_exact_models test_native_ops test_native_executor checkkern lockstep_cli" \
+build build/aarch64 "test_detmath test_exact_ops test_exact_models test_native_ops test_native_executor test_topology checkkern lockstep_cli" \
     -DCMAKE_TOOLCHAIN_FILE="$PWD/tools/aarch64.cmake" -DCMAKE_BUILD_TYPE=Release
-for t in base/test_detmath reference/test_exact_ops reference/test_exact_models native/test_native_ops; do
+for t in base/test_detmath reference/test_exact_ops reference/test_exact_models native/test_native_ops native/test_topology; do
     count "AArch64 $(basename $t)" qemu-aarch64 -cpu max build/aarch64/tests/$t
 done
 LS_REQUIRE_LEVELS=neon,neon-dotprod,neon-i8mm \
