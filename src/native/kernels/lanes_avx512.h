@@ -3,6 +3,7 @@
 #define LS_NATIVE_KERNELS_LANES_AVX512_H
 
 #include <immintrin.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "contract/exact.h"
@@ -15,8 +16,10 @@ enum { V_TILES = 2, V_LINE_TILES = 2, V_ROWS = 4, V_ROWS_WIDE = 4 };
 #define V_DIRECT 32
 #if defined(__GNUC__) && defined(__OPTIMIZE__) && !defined(LS_SANITIZED)
 #define V_CROSS 1
+#define V_OVERLAP 1
 #else
 #define V_CROSS 0
+#define V_OVERLAP 0
 #endif
 #define V_BODY LS_INLINE
 #define V_UNROLL LS_UNROLL

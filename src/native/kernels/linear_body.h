@@ -274,6 +274,9 @@ V_BODY void several_rows_block(const ls_packed *w, int64_t begin, int64_t end, c
 #if V_CROSS
 #include "native/kernels/linear_cross.h"
 #endif
+#if V_OVERLAP
+#include "native/kernels/linear_overlap.h"
+#endif
 
 /* All |n| rows, in blocks of the largest size whose sums fit the registers. */
 V_BODY void several_rows_blocks(const ls_packed *w, int64_t begin, int64_t end, const table *t, const ls_acts *x, int64_t row, int64_t n, int wp, int xp) {
@@ -281,6 +284,9 @@ V_BODY void several_rows_blocks(const ls_packed *w, int64_t begin, int64_t end, 
     int64_t r = 0;
 #if V_CROSS
     for (; wp + xp == 2 && r + CROSS_ROWS <= n; r += CROSS_ROWS) cross_rows(w, begin, end, t, x, row + r, t->sums + r * V_TILES);
+#endif
+#if V_OVERLAP
+    for (; wp == 1 && xp == 2 && r + OVERLAP_ROWS <= n; r += OVERLAP_ROWS) overlap_rows(w, begin, end, t, x, row + r, t->sums + r * V_TILES);
 #endif
     for (; r + most <= n; r += most) several_rows_block(w, begin, end, t, x, row + r, t->sums + r * V_TILES, most, wp, xp);
     for (; r + 2 <= n; r += 2) several_rows_block(w, begin, end, t, x, row + r, t->sums + r * V_TILES, 2, wp, xp);
