@@ -181,9 +181,23 @@ V_BODY table table_of(void *scratch) {
     return t;
 }
 
-/* Columns [16 * part, 16 * part + 16) of a span to |to|, and the products of their neighbours to the sums |cross|. */
+#if V_CROSS
+#include "native/kernels/linear_cross.h"
+#endif
+#if V_OVERLAP
+#include "native/kernels/linear_overlap.h"
+#include "native/kernels/linear_wrap.h"
+#endif
+
+/* Columns [16 * part, 16 * part + 16) of a span to |to|, and the products of their neighbours to the sums |cross|; of linear_wrap.h what it sums. */
 V_BODY void unpack_part(int kind, const uint8_t *span, int part, lanes zero, uint8_t *to, lanes *cross) {
     const int wp = weight_planes(kind);
+#if V_OVERLAP
+    if (kind == LS_PACK_F16) {
+        wrap_unpack(span + part * 8 * 64, to, cross);
+        return;
+    }
+#endif
     lanes p[2], last = zero;
     V_UNROLL for (int i = 0; i < 8; i++) {
         weight_pair(kind, span, part * 8 + i, p);
@@ -194,17 +208,19 @@ V_BODY void unpack_part(int kind, const uint8_t *span, int part, lanes zero, uin
     }
 }
 
+/* Bytes of such a part in the table, all tiles. */
+V_BODY int part_bytes(int kind) { return V_OVERLAP && kind == LS_PACK_F16 ? 12 * V_TILES * 64 : weight_planes(kind) * 8 * V_TILES * 64; }
+
 /* Spans [begin, end) of tile |data| into place |at| of the table. */
 V_BODY void unpack(const ls_packed *w, const uint8_t *tile, int64_t begin, int64_t end, const table *t, int at, int kind) {
-    const int wp = weight_planes(kind);
     const int64_t parts = w->form.group / 16;
     lanes zero = v_set(w->form.zero | w->form.zero << 16), cross = v_set(0);
     uint8_t *to = t->pairs + at * 64, *cross_to = t->cross + at * 64;
     for (int64_t k = begin; k < end; k++) {
         const uint8_t *span = tile + w->span_at + (size_t)k * w->span_bytes;
-        V_UNROLL for (int part = 0; part < 2; part++, to += 8 * 64 * wp * V_TILES) {
+        V_UNROLL for (int part = 0; part < 2; part++, to += part_bytes(kind)) {
             unpack_part(kind, span, part, zero, to, &cross);
-            if (!V_CROSS || wp == 2 || (2 * k + part + 1) % parts) continue;
+            if (!V_CROSS || kind == LS_PACK_F24 || (2 * k + part + 1) % parts) continue;
             v_store(cross_to, cross);
             cross_to += V_TILES * 64;
             cross = v_set(0);
@@ -271,13 +287,6 @@ V_BODY void several_rows_block(const ls_packed *w, int64_t begin, int64_t end, c
         V_UNROLL for (int c = 0; c < V_TILES; c++) add_part(&z[r * V_TILES + c], &own[r][c], xp);
 }
 
-#if V_CROSS
-#include "native/kernels/linear_cross.h"
-#endif
-#if V_OVERLAP
-#include "native/kernels/linear_overlap.h"
-#endif
-
 /* All |n| rows, in blocks of the largest size whose sums fit the registers. */
 V_BODY void several_rows_blocks(const ls_packed *w, int64_t begin, int64_t end, const table *t, const ls_acts *x, int64_t row, int64_t n, int wp, int xp) {
     const int most = wp == 1 && xp == 1 ? V_ROWS : V_ROWS_WIDE;
@@ -286,6 +295,7 @@ V_BODY void several_rows_blocks(const ls_packed *w, int64_t begin, int64_t end, 
     for (; wp + xp == 2 && r + CROSS_ROWS <= n; r += CROSS_ROWS) cross_rows(w, begin, end, t, x, row + r, t->sums + r * V_TILES);
 #endif
 #if V_OVERLAP
+    for (; wp == 2 && xp == 1 && r + OVERLAP_ROWS <= n; r += OVERLAP_ROWS) wrap_rows(begin, end, t, x, row + r, t->sums + r * V_TILES);
     for (; wp == 1 && xp == 2 && r + OVERLAP_ROWS <= n; r += OVERLAP_ROWS) overlap_rows(w, begin, end, t, x, row + r, t->sums + r * V_TILES);
 #endif
     for (; r + most <= n; r += most) several_rows_block(w, begin, end, t, x, row + r, t->sums + r * V_TILES, most, wp, xp);
@@ -367,6 +377,13 @@ V_BODY void linear_size(const ls_packed *w, int64_t tile_begin, int64_t tile_end
     if (row_end - row_begin <= V_DIRECT) {
         direct_rows(w, tile_begin, tile_end, x, row_begin, row_end, out, kind, xp, size);
         return;
+    }
+#endif
+#if V_OVERLAP
+    if (kind == LS_PACK_F16 && (row_end - row_begin) % OVERLAP_ROWS) { /* whose table serves so many rows at a time */
+        int64_t rest = row_end - (row_end - row_begin) % OVERLAP_ROWS;
+        direct_rows(w, tile_begin, tile_end, x, rest, row_end, out, kind, xp, size);
+        row_end = rest;
     }
 #endif
     table t = table_of(scratch);

@@ -1,0 +1,90 @@
+/* Products of many rows for float weights under exact16: 16-bit by 16-bit integers, whose sums over a group of 64 take 36 bits. Three dot products for four
+ * columns give them instead of four: the low 32 bits are sums modulo 2^32, and the high bytes alone tell the rest. With x = 256 xh + xl, w = 256 wh + wl,
+ * 0 <= xl, wl <= 255,
+ *
+ *     S = sum of x w,   H = sum of xh wh,   |S - 2^16 H| <= 64 (256 (128 * 255 * 2) + 255^2) < 2^31
+ *
+ * so S - 2^16 H is what the low 32 bits of it say. Dot products of bytes want one operand unsigned: xh + 128, for which the sums H begin with -128 sum of wh.
+ *
+ * Sums of the group before are scaled meanwhile, as in linear_overlap.h. Included by linear_body.h. */
+#ifndef LS_NATIVE_KERNELS_LINEAR_WRAP_H
+#define LS_NATIVE_KERNELS_LINEAR_WRAP_H
+
+/* The table has, for every four columns, two pairs of each tile and then their high bytes: columns 0, 2, 1, 3. */
+enum { WRAP_QUAD = 3 * V_TILES * 64 };
+
+/* Four columns of a row: low sums |a|, |b| and high sums |c|, |d| of the tiles. zmm16 to zmm19 are pairs, zmm20, zmm21 high bytes, zmm26 orders bytes. */
+#define WRAP_DOT(x, a, b, c, d)                                                                                                                  \
+    "vpbroadcastq " x ", %%zmm24\n\tvpbroadcastd " x ", %%zmm22\n\tvpbroadcastd 4" x ", %%zmm23\n\t"                                              \
+    "vpshufb %%zmm26, %%zmm24, %%zmm24\n\tvpxord %%zmm25, %%zmm24, %%zmm24\n\t"                                                                  \
+    "vpdpwssd %%zmm22, %%zmm16, " a "\n\tvpdpwssd %%zmm22, %%zmm17, " b "\n\tvpdpbusd %%zmm20, %%zmm24, " c "\n\tvpdpbusd %%zmm21, %%zmm24, " d "\n\t" \
+    "vpdpwssd %%zmm23, %%zmm18, " a "\n\tvpdpwssd %%zmm23, %%zmm19, " b "\n\t"
+#define WRAP_STEP                                                                                                                                \
+    "vmovdqa64 (%[quads]), %%zmm16\n\tvmovdqa64 64(%[quads]), %%zmm17\n\tvmovdqa64 128(%[quads]), %%zmm18\n\tvmovdqa64 192(%[quads]), %%zmm19\n\t" \
+    "vmovdqa64 256(%[quads]), %%zmm20\n\tvmovdqa64 320(%[quads]), %%zmm21\n\t"                                                                   \
+    WRAP_DOT("(%[x])", "%%zmm0", "%%zmm2", "%%zmm1", "%%zmm3") WRAP_DOT("(%[x],%[xs])", "%%zmm4", "%%zmm6", "%%zmm5", "%%zmm7")                   \
+    WRAP_DOT("(%[x],%[xs],2)", "%%zmm8", "%%zmm10", "%%zmm9", "%%zmm11") WRAP_DOT("(%[x],%[xs3])", "%%zmm12", "%%zmm14", "%%zmm13", "%%zmm15")     \
+    "add $8, %[x]\n\tadd $384, %[quads]\n\t"
+
+/* Scaling of slot |slot|, see OVERLAP_SCALE: rshift(S, 6) = 2^10 H + rshift(S - 2^16 H, 6). */
+#define WRAP_SCALE(slot, row, tile)                                                                                                              \
+    "vmovdqa64 " slot "*128(%[state]), %%zmm28\n\tvmovdqa64 " slot "*128+64(%[state]), %%zmm29\n\t"                                              \
+    "vpslld $16, %%zmm29, %%zmm30\n\tvpsubd %%zmm30, %%zmm28, %%zmm28\n\tvpsrad $6, %%zmm28, %%zmm28\n\t"                                        \
+    "vpslld $10, %%zmm29, %%zmm29\n\tvpaddd %%zmm29, %%zmm28, %%zmm28\n\t"                                                                       \
+    "vpaddd " row "*8(%[align])%{1to16%}, %%zmm28, %%zmm28\n\tvpsravd " row "*8+4(%[align])%{1to16%}, %%zmm28, %%zmm28\n\t"                      \
+    "vpsrlq $32, %%zmm28, %%zmm29\n\tvpmuldq " tile "*64(%[scale]), %%zmm28, %%zmm28\n\tvpmuldq " tile "*64+4(%[scale]), %%zmm29, %%zmm29\n\t"   \
+    "vpaddq %c[part]+" slot "*256(%[state]), %%zmm28, %%zmm28\n\tvpaddq %c[part]+" slot "*256+64(%[state]), %%zmm29, %%zmm29\n\t"                 \
+    "vmovdqa64 %%zmm28, %c[part]+" slot "*256(%[state])\n\tvmovdqa64 %%zmm29, %c[part]+" slot "*256+64(%[state])\n\t"
+
+/* The scaling of a slot of the group before, and an eighth of this group's columns. */
+#define WRAP_SLOT(slot, row, tile) WRAP_SCALE(slot, row, tile) WRAP_STEP WRAP_STEP
+#define WRAP_START(a, b, c, d) \
+    "vmovdqa64 %%zmm27, " a "\n\tvmovdqa64 (%[high]), " b "\n\tvmovdqa64 %%zmm27, " c "\n\tvmovdqa64 64(%[high]), " d "\n\t"
+
+/* overlap_groups() on such a table, whose groups' -128 sum of wh are |high|; low sums begin with what rounds. Rows of x are |stride| bytes apart. */
+static inline void wrap_groups(overlap_state *s, const uint8_t *quads, const uint8_t *end, const uint8_t *high, const uint8_t *scale,
+                               const overlap_align *align, const int16_t *x, int64_t stride) {
+    __asm__ volatile(
+        "vpbroadcastd %c[first](%[state]), %%zmm27\n\tvpbroadcastd %[order], %%zmm26\n\tvpbroadcastd %[sign], %%zmm25\n\t"
+        "2:\n\t"
+        WRAP_START("%%zmm0", "%%zmm1", "%%zmm2", "%%zmm3") WRAP_START("%%zmm4", "%%zmm5", "%%zmm6", "%%zmm7")
+        WRAP_START("%%zmm8", "%%zmm9", "%%zmm10", "%%zmm11") WRAP_START("%%zmm12", "%%zmm13", "%%zmm14", "%%zmm15")
+        OVERLAP_SLOTS_ALL(WRAP_SLOT)
+        OVERLAP_KEEP("0", "%%zmm0", "%%zmm1") OVERLAP_KEEP("1", "%%zmm2", "%%zmm3") OVERLAP_KEEP("2", "%%zmm4", "%%zmm5")
+        OVERLAP_KEEP("3", "%%zmm6", "%%zmm7") OVERLAP_KEEP("4", "%%zmm8", "%%zmm9") OVERLAP_KEEP("5", "%%zmm10", "%%zmm11")
+        OVERLAP_KEEP("6", "%%zmm12", "%%zmm13") OVERLAP_KEEP("7", "%%zmm14", "%%zmm15")
+        "add $128, %[scale]\n\tadd $128, %[high]\n\tadd $32, %[align]\n\tcmp %[end], %[quads]\n\tjb 2b\n\t"
+        OVERLAP_SLOTS_ALL(WRAP_SCALE)
+        : [quads] "+r"(quads), [scale] "+r"(scale), [align] "+r"(align), [x] "+r"(x), [high] "+r"(high)
+        : [state] "r"(s), [end] "r"(end), [xs] "r"(stride), [xs3] "r"(3 * stride), [part] "i"(offsetof(overlap_state, part)),
+          [first] "i"(offsetof(overlap_state, first)), [order] "r"(0x07030501), [sign] "r"(0x80808080)
+        : "memory", "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15",
+          "xmm16", "xmm17", "xmm18", "xmm19", "xmm20", "xmm21", "xmm22", "xmm23", "xmm24", "xmm25", "xmm26", "xmm27", "xmm28", "xmm29", "xmm30");
+}
+
+/* Sixteen columns of packed weights to |to|, and -128 times their high bytes to the sums |high|. */
+V_BODY void wrap_unpack(const uint8_t *packed, uint8_t *to, lanes *high) {
+    V_UNROLL for (int i = 0; i < 4; i++, to += WRAP_QUAD) {
+        lanes first = v_load(packed + 2 * i * 64), second = v_load(packed + (2 * i + 1) * 64);
+        lanes bytes = _mm512_mask_blend_epi8(0xAAAAAAAAAAAAAAAA, v_field(first, 8, 255), second);
+        v_store(to, first);
+        v_store(to + V_TILES * 64, second);
+        v_store(to + 2 * V_TILES * 64, bytes);
+        *high = v_sub(*high, _mm512_dpbusd_epi32(v_set(0), v_set((int32_t)0x80808080), bytes));
+    }
+}
+
+/* several_rows_block() for OVERLAP_ROWS rows. */
+V_BODY void wrap_rows(int64_t begin, int64_t end, const table *t, const ls_acts *x, int64_t row, sums *z) {
+    const int64_t blocks = (end - begin) / 2;
+    overlap_align align[1 + LS_LINEAR_CHUNK / LS_EXACT_BLOCK];
+    overlap_state s = {.first = 1 << 5};
+    align[0] = (overlap_align){0};
+    overlap_alignments(align + 1, x->half + row * x->blocks + begin / 2, x->drop + row * x->blocks + begin / 2, blocks, x->blocks, LS_SUM_64);
+    for (int i = 0; i < OVERLAP_SLOTS; i++) s.part[i] = z[i];
+    wrap_groups(&s, t->pairs, t->pairs + blocks * (LS_EXACT_BLOCK / 4) * WRAP_QUAD, t->cross, t->scale - V_TILES * 64, align,
+                ls_acts_plane(x, row, 0) + begin * LS_SPAN, x->blocks * LS_EXACT_BLOCK * (int64_t)sizeof(int16_t));
+    for (int i = 0; i < OVERLAP_SLOTS; i++) z[i] = s.part[i];
+}
+
+#endif
