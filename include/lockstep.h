@@ -74,7 +74,8 @@ enum {
 /* Names of the backends in this build, for ls_model_options.backend; NULL past the end. */
 const char *ls_backend_at(size_t i);
 
-/* The best instruction-set level of this machine, which the native backend takes unless told otherwise: "avx512", "avx2", "neon-i8mm", "neon-dotprod", "neon" or "c". */
+/* The best instruction-set level of this machine, which the native backend takes unless told otherwise: "amx", "avx512", "avx2", "neon-i8mm",
+ * "neon-dotprod", "neon" or "c". */
 const char *ls_machine_level(void);
 
 /* ---- Model: weights, tokenizer, chat template and the executor that runs them --------------------------------- */

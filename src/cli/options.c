@@ -202,7 +202,7 @@ static bool take_environment(cli_options *o) {
     if (context && !cli_int(o->command, "LOCKSTEP_CTX_SIZE", context, 1, LS_MAX_CONTEXT, &m->context)) return false;
     if (!take_variables(o, v, sizeof v / sizeof *v)) return false;
     if (m->backend && !strcmp(m->backend, "xla")) return take_xla_variables(o);
-    const variable level = {"LOCKSTEP_LEVEL", &m->level, "best, c, avx2, avx512, neon, neon-dotprod, neon-i8mm, random"};
+    const variable level = {"LOCKSTEP_LEVEL", &m->level, "best, c, avx2, avx512, amx, neon, neon-dotprod, neon-i8mm, random"};
     return (m->backend && strcmp(m->backend, "native")) || take_variables(o, &level, 1);
 }
 

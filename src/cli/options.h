@@ -73,7 +73,7 @@ enum {
     "  --shadow            compute everything a second time by the reference, and end with an error where a bit differs; slow\n" \
     "  --ctx-size N        positions (prompt and answer); default: 4096 or what the model allows\n"                            \
     "  --chunk N           prompt rows per pass; default: 256. Does not change results\n"                                      \
-    "  --level NAME        instruction-set level (c, avx2, avx512, neon, neon-dotprod, neon-i8mm); default: best; random: any at\n"  \
+    "  --level NAME        instruction-set level (c, avx2, avx512, amx, neon, neon-dotprod, neon-i8mm); default: best; random: any at\n"  \
     "                      each call. Same results\n"                                                                              \
     "\nBackend xla (docs/xla.md; --backend xla --help shows what this machine can run):\n"                                   \
     "  --engine NAME       pjrt (default) or iree\n"                                                                          \

@@ -3,17 +3,30 @@
 
 #include <string.h>
 
-static const char *const names[LS_LEVEL_COUNT] = {"c", "avx2", "avx512", "neon", "neon-dotprod", "neon-i8mm"};
+static const char *const names[LS_LEVEL_COUNT] = {"c", "avx2", "avx512", "amx", "neon", "neon-dotprod", "neon-i8mm"};
 
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <immintrin.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 static bool all(unsigned value, unsigned mask) { return (value & mask) == mask; }
 
+/* Tile registers are state that Linux saves for processes that ask: arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA). Asking again does no harm. */
+static bool may_use_tiles(void) {
+#if defined(__linux__)
+    return !syscall(SYS_arch_prctl, 0x1023, 18);
+#else
+    return false;
+#endif
+}
+
 /* Bit numbers follow the instruction-set reference: leaf 1 ECX (FMA 12, OSXSAVE 27, AVX 28, F16C 29), leaf 7 EBX (BMI1 3,
- * AVX2 5, BMI2 8, F 16, DQ 17, CD 28, BW 30, VL 31), leaf 7 ECX (VNNI 11). XCR0: SSE and AVX state are bits 1 and 2,
- * the AVX-512 state bits 5 to 7. */
+ * AVX2 5, BMI2 8, F 16, DQ 17, CD 28, BW 30, VL 31), leaf 7 ECX (VNNI 11), leaf 7 EDX (AMX-TILE 24, AMX-INT8 25). XCR0: SSE
+ * and AVX state are bits 1 and 2, the AVX-512 state bits 5 to 7, the tiles' configuration and data bits 17 and 18. */
 static void detect(ls_cpu *cpu) {
     unsigned a, b, c, d;
     if (!__get_cpuid(1, &a, &b, &c, &d) || !all(c, 1u << 12 | 1u << 27 | 1u << 28 | 1u << 29)) return;
@@ -22,6 +35,7 @@ static void detect(ls_cpu *cpu) {
     cpu->has[LS_LEVEL_AVX2] = all(b, 1u << 3 | 1u << 5 | 1u << 8);
     cpu->has[LS_LEVEL_AVX512] =
         cpu->has[LS_LEVEL_AVX2] && all(xcr0, 0xE6) && all(b, 1u << 16 | 1u << 17 | 1u << 28 | 1u << 30 | 1u << 31) && all(c, 1u << 11);
+    cpu->has[LS_LEVEL_AMX] = cpu->has[LS_LEVEL_AVX512] && all(xcr0, 3u << 17) && all(d, 3u << 24) && may_use_tiles();
 }
 #elif defined(__aarch64__) && defined(__linux__)
 #include <sys/auxv.h>
@@ -59,5 +73,5 @@ ls_code ls_level_parse(const ls_cpu *cpu, const char *name, ls_level *out, ls_er
         *out = (ls_level)l;
         return LS_OK;
     }
-    LS_FAIL(e, LS_INVALID_ARGUMENT, "instruction-set level \"%s\" is unknown; use best, c, avx2, avx512, neon, neon-dotprod, neon-i8mm or random", name);
+    LS_FAIL(e, LS_INVALID_ARGUMENT, "instruction-set level \"%s\" is unknown; use best, c, avx2, avx512, amx, neon, neon-dotprod, neon-i8mm or random", name);
 }

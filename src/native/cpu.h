@@ -12,6 +12,7 @@ typedef enum ls_level {
     LS_LEVEL_C,            /* portable C */
     LS_LEVEL_AVX2,         /* AVX2, FMA, F16C, BMI1, BMI2 */
     LS_LEVEL_AVX512,       /* AVX-512 F, BW, DQ, VL, CD and VNNI */
+    LS_LEVEL_AMX,          /* the same with AMX-TILE and AMX-INT8 */
     LS_LEVEL_NEON,         /* Advanced SIMD of Armv8-A */
     LS_LEVEL_NEON_DOTPROD, /* the same with FEAT_DotProd */
     LS_LEVEL_NEON_I8MM,    /* the same with FEAT_I8MM */
@@ -23,10 +24,11 @@ typedef struct ls_cpu {
     ls_level best;            /* highest level that is there */
 } ls_cpu;
 
-/* Asks the processor (CPUID) and the operating system (XCR0; on AArch64 the HWCAP words of the auxiliary vector). */
+/* Asks the processor (CPUID) and the operating system (XCR0; on AArch64 the HWCAP words of the auxiliary vector). Where there is AMX, Linux is asked for
+ * leave to use its registers, which it gives the whole process. */
 void ls_cpu_detect(ls_cpu *cpu);
 
-/* "c", "avx2", "avx512", "neon", "neon-dotprod", "neon-i8mm"; a static string. */
+/* "c", "avx2", "avx512", "amx", "neon", "neon-dotprod", "neon-i8mm"; a static string. */
 const char *ls_level_name(ls_level level);
 
 /* *out = the level called |name|, or the best one when |name| is NULL, "" or "best". INVALID_ARGUMENT for an unknown

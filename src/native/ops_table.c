@@ -14,6 +14,7 @@ const ls_ops *ls_ops_get(const char *level) {
     static const ls_ops *const tables[] = {&ls_ops_c};
 #endif
     if (!strncmp(level, "neon-", 5)) level = "neon"; /* levels that add products of bytes, which the linear layer alone uses */
+    if (!strcmp(level, "amx")) level = "avx512";
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
         if (!strcmp(tables[i]->level, level)) return tables[i];
     return NULL;

@@ -316,7 +316,7 @@ class CommandTest(unittest.TestCase):
         self.assertEqual(random["level"], "random")
         self.assertEqual([c["logits_sha256"]] * 2, [best["logits_sha256"], random["logits_sha256"]])
         self.assertEqual(json.loads(self.check(forced("mmx", "--level", "c"), 0))["level"], "c")
-        self.check(forced("mmx"), 2, 'LOCKSTEP_LEVEL is "mmx"; allowed are best, c, avx2, avx512, neon, neon-dotprod, neon-i8mm, random')
+        self.check(forced("mmx"), 2, 'LOCKSTEP_LEVEL is "mmx"; allowed are best, c, avx2, avx512, amx, neon, neon-dotprod, neon-i8mm, random')
         self.check(forced("mmx", "--backend", "reference"), 0)
 
     def test_bench(self):

@@ -11,6 +11,7 @@ static const ls_kernels tables[LS_LEVEL_COUNT] = {
     [LS_LEVEL_C].level = LS_LEVEL_C,
     [LS_LEVEL_AVX2].level = LS_LEVEL_AVX2,
     [LS_LEVEL_AVX512].level = LS_LEVEL_AVX512,
+    [LS_LEVEL_AMX].level = LS_LEVEL_AMX,
     [LS_LEVEL_NEON].level = LS_LEVEL_NEON,
     [LS_LEVEL_NEON_DOTPROD].level = LS_LEVEL_NEON_DOTPROD,
     [LS_LEVEL_NEON_I8MM].level = LS_LEVEL_NEON_I8MM,

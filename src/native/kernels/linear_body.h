@@ -163,6 +163,7 @@ V_BODY int half_lines(int kind) {
 /* Which sums of activations belong to a group. */
 V_BODY int size_of(const ls_packed *w) { return w->form.group == 16 ? LS_SUM_16 : w->form.group == 32 ? LS_SUM_32 : LS_SUM_64; }
 
+#ifndef V_AMX /* which has many rows to itself, see linear_amx.h */
 /* ---- Several rows ------------------------------------------------------------------------------------------------- */
 
 /* Unpacked weights of V_TILES tiles: pairs [pair, plane, tile] with the zero point subtracted, scales and minima [group, tile]; and for
@@ -399,4 +400,5 @@ V_BODY void linear(const ls_packed *w, int64_t tile_begin, int64_t tile_end, con
     else linear_size(w, tile_begin, tile_end, x, row_begin, row_end, out, scratch, kind, xp, LS_SUM_32);
 }
 
+#endif
 #endif

@@ -4,6 +4,7 @@
  *     checkkern --bench [--only TEXT]      time them
  *     checkkern --digests                  print the digests of fixtures/native/linear_digests.txt
  *
+ * Names that end in "-emulated" are kernels whose instructions are emulated in part.
  * LS_REQUIRE_LEVELS ("avx2,avx512" or "neon,neon-dotprod,neon-i8mm") makes a level that this machine lacks a failure instead of a skip. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,9 +65,23 @@ static void sweep(const ck_format *f, ls_contract contract, uint64_t seed, ls_po
     }
 }
 
+/* The largest sums of many rows, for kernels only: digests are of sweep(). */
+static void extremes(const ck_format *f, ls_contract contract, uint64_t seed, ls_pool *pool, case_fn *fn, void *ctx) {
+    static const ck_weights weights[] = {CK_W_ONES, CK_W_ALTERNATING};
+    static const ck_inputs inputs[] = {CK_X_LARGEST, CK_X_ALTERNATING};
+    const int64_t k = ck_granule(f) <= 32 ? 320 : 256;
+    for (int j = 0; j < 4; j++) {
+        ck_case c = {f, contract, 17, k, 34, weights[j / 2], inputs[j % 2], (ck_side)(j & 1), false, seed + 4000 + (uint64_t)j};
+        with_case(&c, pool, fn, ctx);
+    }
+}
+
 static void sweep_all(uint64_t seed, ls_pool *pool, case_fn *fn, void *ctx) {
     for (size_t f = 0; f < ck_n_formats; f++)
-        for (int contract = 0; contract < 2; contract++) sweep(&ck_formats[f], (ls_contract)contract, seed, pool, fn, ctx);
+        for (int contract = 0; contract < 2; contract++) {
+            sweep(&ck_formats[f], (ls_contract)contract, seed, pool, fn, ctx);
+            extremes(&ck_formats[f], (ls_contract)contract, seed, pool, fn, ctx);
+        }
 }
 
 static void describe(char *to, size_t n, const ck_case *c, const char *why) {
@@ -147,11 +162,24 @@ static void check_digests(ls_pool *pool) {
 
 /* ---- Kernels ------------------------------------------------------------------------------------------------------- */
 
+enum { MAX_KERNELS = 256 };
+
 typedef struct kernel_run {
     const ls_cpu *cpu;
     const char *only;
-    int cases[256], bad[256], rows_cases, rows_bad;
+    size_t n;
+    ls_kernel_info kernels[MAX_KERNELS];
+    int cases[MAX_KERNELS], bad[MAX_KERNELS], rows_cases, rows_bad;
 } kernel_run;
+
+/* Adds those of |k| that this machine can run and |only| asks for. */
+static void add_kernels(kernel_run *run, const ls_kernel_info *k, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        if (!run->cpu->has[k[i].level] || (run->only && !strstr(k[i].name, run->only))) continue;
+        if (run->n == MAX_KERNELS) exit(2);
+        run->kernels[run->n++] = k[i];
+    }
+}
 
 static void try_rows(kernel_run *run, const ck_ready *z) {
     char why[256] = "", text[600];
@@ -164,12 +192,11 @@ static void try_rows(kernel_run *run, const ck_ready *z) {
 
 static void try_kernels(void *ctx, ck_ready *z) {
     kernel_run *run = ctx;
-    size_t n;
-    const ls_kernel_info *k = ls_kernel_table(&n);
+    const ls_kernel_info *k = run->kernels;
     try_rows(run, z);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < run->n; i++) {
         char why[256] = "", text[600];
-        if (!run->cpu->has[k[i].level] || k[i].contract != z->c.contract || (run->only && !strstr(k[i].name, run->only))) continue;
+        if (k[i].contract != z->c.contract) continue;
         if (k[i].linear && k[i].kind != z->packed.kind) continue;
         run->cases[i]++;
         if (!(k[i].linear ? ck_check_linear(z, k[i].linear, why) : ck_check_quantise(z, k[i].quantise, why))) continue;
@@ -181,15 +208,15 @@ static void try_kernels(void *ctx, ck_ready *z) {
 
 static void check_kernels(const ls_cpu *cpu, const char *only, uint64_t seed, ls_pool *pool) {
     kernel_run run = {.cpu = cpu, .only = only};
-    size_t n;
-    const ls_kernel_info *k = ls_kernel_table(&n);
-    if (n > 256) exit(2);
+    size_t n, emulated;
+    const ls_kernel_info *k = ls_kernel_table(&n), *more = ck_emulated(&emulated);
+    add_kernels(&run, k, n);
+    add_kernels(&run, more, emulated);
     sweep_all(seed, pool, try_kernels, &run);
     report("rows of packed matrices", run.rows_bad || !run.rows_cases, "see above");
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < run.n; i++) {
         char name[128];
-        if (!cpu->has[k[i].level] || (only && !strstr(k[i].name, only))) continue;
-        snprintf(name, sizeof name, "%s (%d cases)", k[i].name, run.cases[i]);
+        snprintf(name, sizeof name, "%s (%d cases)", run.kernels[i].name, run.cases[i]);
         report(name, run.bad[i] || !run.cases[i], run.cases[i] ? "see above" : "no case reaches it");
     }
 }

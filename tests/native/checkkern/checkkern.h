@@ -116,6 +116,9 @@ extern const ck_bug ck_bugs[];
 extern const size_t ck_n_bugs;
 void ck_bugs_see(const ck_ready *z); /* the case the wrong kernels compute from now on */
 
+/* Linear kernels of levels that machines of today may lack, emulated (checkkern_amx.c): *n of them, each with the level that it needs. */
+const ls_kernel_info *ck_emulated(size_t *n);
+
 /* Times the linear kernels whose name contains |only| (NULL: all). */
 void ck_bench(const ls_cpu *cpu, const char *only, ls_pool *pool);
 
