@@ -53,7 +53,7 @@ static void count_tasks(ls_native *x) {
         int rows = ls_native_rows(x, st->selected);
         if (st->kind == LS_STEP_ROWS) run->tasks = rows ? ls_native_rows_tasks(x, s) : 0;
         else if (st->kind == LS_STEP_LINEAR) run->tasks = rows ? ls_native_cut(x, s)->tasks : 0;
-        atomic_store_explicit(&x->claimed[s], 0, memory_order_relaxed);
+        atomic_store_explicit(&x->claimed[s], x->threads, memory_order_relaxed);
     }
     ls_native_attention_prepare(x);
 }
@@ -69,14 +69,33 @@ static void run_task(ls_native *x, int step, int task, int thread) {
     }
 }
 
-/* A lone task is the first thread's, whose cache holds the values that small passes hand on. */
-static void run_step(ls_native *x, int step, int thread) {
+/* What a thread fetches while it waits: the weights of its first task of the next products, |step|. Small passes wait for memory, which nothing else
+ * reads while one thread norms and quantises their few rows. */
+typedef struct weights_ahead {
+    int step;
+    ls_pool_idle left;
+} weights_ahead;
+
+/* Moves on to the products after step |step|. MOST: a part of the second-level cache. */
+static void look_ahead(const ls_native *x, int step, int thread, weights_ahead *ahead) {
+    enum { MOST = 384 << 10 };
+    if (ahead->step > step) return;
+    for (ahead->step = step + 1; ahead->step < x->plan.n_steps; ahead->step++)
+        if (x->plan.step[ahead->step].kind == LS_STEP_LINEAR && x->run[ahead->step].tasks) break;
+    ahead->left = (ls_pool_idle){0};
+    if (ahead->step == x->plan.n_steps || thread >= x->run[ahead->step].tasks) return;
+    if (ls_native_rows(x, x->plan.step[ahead->step].selected) > LS_FEW_ROWS) return;
+    size_t bytes;
+    const uint8_t *data = ls_native_linear_bytes(x, ahead->step, thread, &bytes);
+    ahead->left = (ls_pool_idle){data, data + (bytes < MOST ? bytes : MOST)};
+}
+
+/* Every thread's first task is the one of its number. So a lone task is the first thread's, whose cache holds the values that small passes hand on. */
+static void run_step(ls_native *x, int step, int thread, weights_ahead *ahead) {
     int tasks = x->run[step].tasks;
-    if (tasks == 1) {
-        if (!thread) run_task(x, step, 0, thread);
-    } else
-        for (int t; (t = ls_claim(&x->claimed[step], tasks)) >= 0;) run_task(x, step, t, thread);
-    ls_pool_barrier(x->pool);
+    for (int t = thread; t < tasks && t >= 0; t = ls_claim(&x->claimed[step], tasks)) run_task(x, step, t, thread);
+    look_ahead(x, step, thread, ahead);
+    ls_pool_barrier(x->pool, &ahead->left);
 }
 
 /* Shows the value of a finished node; the others wait, since the next node may overwrite it, and reads (quantises, stores)
@@ -89,7 +108,7 @@ static void observe(ls_native *x, int step, int thread) {
     if (x->o.observe && !x->o.observe[it.node]) return;
     const ls_node *n = &x->g->nodes[it.node];
     if (!thread) x->o.observer(x->o.observer_user, n, ls_native_value(x, it.node), rows, n->cols);
-    ls_pool_barrier(x->pool);
+    ls_pool_barrier(x->pool, NULL);
 }
 
 /* The same when the pass has ended. */
@@ -110,15 +129,16 @@ static void rope_tables(ls_native *x, int thread, int threads) {
             int32_t *c = x->rope[r] + i * x->g->rope[r].rot_dim;
             ls_exact_rope_table(&x->g->rope[r], x->position[i], c, c + x->g->rope[r].rot_dim / 2);
         }
-    ls_pool_barrier(x->pool);
+    ls_pool_barrier(x->pool, NULL);
 }
 
 static void pass(void *ctx, int thread, int threads) {
     ls_native *x = ctx;
+    weights_ahead ahead = {.step = -1};
     rope_tables(x, thread, threads);
     for (int s = 0; s < x->plan.n_steps; s++) {
         if (x->plan.step[s].kind == LS_STEP_MOE) ls_native_moe_step(x, s, thread);
-        else if (x->run[s].tasks) run_step(x, s, thread);
+        else if (x->run[s].tasks) run_step(x, s, thread, &ahead);
         if (x->o.observer && !x->o.observe_after) observe(x, s, thread);
     }
 }

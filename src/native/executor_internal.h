@@ -112,7 +112,7 @@ struct ls_native {
     int threads;
     ls_plan plan;
     ls_step_run *run;      /* [n_steps] */
-    atomic_int *claimed;   /* [n_steps] tasks taken in the current pass */
+    atomic_int *claimed;   /* [n_steps] the next task to take in the current pass; the first |threads| are taken by number */
     atomic_int moe_claimed[LS_MOE_PHASES];
     uint8_t *values;       /* [plan.bytes] */
     ls_acts *acts;         /* [n_nodes] bound where the plan quantises */
@@ -174,6 +174,7 @@ typedef struct ls_attend_scratch {
 void ls_native_rows_task(ls_native *x, int step, int task);
 int ls_native_rows_tasks(const ls_native *x, int step);
 void ls_native_linear_task(ls_native *x, int step, int task, int thread);
+const uint8_t *ls_native_linear_bytes(const ls_native *x, int step, int task, size_t *bytes); /* weights of such a task; the first product's of a gated unit */
 size_t ls_native_gated_floats(int max_rows);                        /* size of the scratch for the second product of a gated unit */
 int ls_native_linear_unit(const ls_native *x, const ls_step *s, int item); /* items that run together from |item| on */
 

@@ -94,7 +94,7 @@ static void phase(const part *p, int index, int n, int each, void (*item)(const 
     int tasks = (n + each - 1) / each;
     for (int t; (t = ls_claim(&p->x->moe_claimed[index], tasks)) >= 0;)
         for (int i = t * each; i < n && i < (t + 1) * each; i++) item(p, i);
-    ls_pool_barrier(p->x->pool);
+    ls_pool_barrier(p->x->pool, NULL);
 }
 
 void ls_native_moe_step(ls_native *x, int step, int thread) {
@@ -106,7 +106,7 @@ void ls_native_moe_step(ls_native *x, int step, int thread) {
         int pairs = p.rows * p.m->top_k;
         phase(&p, ROUTE, p.rows, 1, route);
         if (!thread) sort_pairs(&p);
-        ls_pool_barrier(x->pool);
+        ls_pool_barrier(x->pool, NULL);
         phase(&p, GATHER, pairs, PAIRS, gather_pair);
         phase(&p, UP, p.s->n_active * 2 * chunks_of(p.m->gate[0].rows), 1, up_task);
         phase(&p, GLU, pairs, PAIRS, glu_pair);

@@ -122,21 +122,40 @@ static void gated_product(ls_native *x, const ls_item *it, int64_t begin, int64_
     }
 }
 
-void ls_native_linear_task(ls_native *x, int step, int task, int thread) {
+/* The weights that a task of products works on: tiles [begin, end) for the items from |it| on. */
+typedef struct linear_part {
+    const ls_item *it;
+    int unit;
+    int64_t begin, end;
+} linear_part;
+
+static linear_part linear_part_of(const ls_native *x, int step, int task) {
     const ls_step *s = &x->plan.step[step];
-    int tiles = ls_native_cut(x, step)->tiles, rows = ls_native_rows(x, s->selected);
-    for (int k = s->begin, unit; k < s->begin + s->count; k += unit) {
+    const int tiles = ls_native_cut(x, step)->tiles;
+    for (int k = s->begin, unit;; k += unit) {
         const ls_item *it = &x->plan.item[k];
         int64_t all = x->weights.node[it->node].matrix->tiles;
         int tasks = (int)((all + tiles - 1) / tiles);
         unit = ls_native_linear_unit(x, s, k);
-        if (task >= tasks) {
-            task -= tasks;
-            continue;
+        if (task < tasks) {
+            int64_t begin = (int64_t)task * tiles;
+            return (linear_part){.it = it, .unit = unit, .begin = begin, .end = begin + tiles < all ? begin + tiles : all};
         }
-        int64_t begin = (int64_t)task * tiles, end = begin + tiles < all ? begin + tiles : all;
-        if (unit == 3) gated_product(x, it, begin, end, rows, thread);
-        else product(x, it->node, begin, end, rows, (ls_linear_out){.y = ls_native_value(x, it->node), .stride = x->g->nodes[it->node].cols}, thread);
-        return;
+        task -= tasks;
     }
+}
+
+const uint8_t *ls_native_linear_bytes(const ls_native *x, int step, int task, size_t *bytes) {
+    linear_part p = linear_part_of(x, step, task);
+    const ls_packed *w = x->weights.node[p.it->node].matrix;
+    *bytes = (size_t)(p.end - p.begin) * w->tile_bytes;
+    return w->data + (size_t)p.begin * w->tile_bytes;
+}
+
+void ls_native_linear_task(ls_native *x, int step, int task, int thread) {
+    const int rows = ls_native_rows(x, x->plan.step[step].selected);
+    linear_part p = linear_part_of(x, step, task);
+    const int64_t cols = x->g->nodes[p.it->node].cols;
+    if (p.unit == 3) gated_product(x, p.it, p.begin, p.end, rows, thread);
+    else product(x, p.it->node, p.begin, p.end, rows, (ls_linear_out){.y = ls_native_value(x, p.it->node), .stride = cols}, thread);
 }

@@ -120,12 +120,20 @@ static void pass_barrier(ls_pool *p) {
     pthread_mutex_unlock(&p->lock);
 }
 
-void ls_pool_barrier(ls_pool *p) {
+/* Fetches while the barrier of |generation| stands, a few lines between looks at it. */
+static void fetch_idle(const ls_pool *p, unsigned generation, ls_pool_idle *idle) {
+    enum { LINE = 64, LINES = 4 };
+    while (idle->end - idle->at >= LINES * LINE && atomic_load(&p->generation) == generation)
+        for (int i = 0; i < LINES; i++, idle->at += LINE) __builtin_prefetch(idle->at, 0, 2);
+}
+
+void ls_pool_barrier(ls_pool *p, ls_pool_idle *idle) {
     unsigned generation = atomic_load(&p->generation);
     if (atomic_fetch_add(&p->arrived, 1) == p->threads - 1) {
         pass_barrier(p);
         return;
     }
+    if (idle) fetch_idle(p, generation, idle);
     for (int i = 0; i < SPIN_ROUNDS + YIELD_ROUNDS; i++) {
         if (atomic_load(&p->generation) != generation) return;
         if (i < SPIN_ROUNDS) relax();

@@ -241,24 +241,38 @@ static void an_idle_session_sleeps(void **state) {
     ls_model_destroy(m);
 }
 
+typedef struct late {
+    ls_pool *pool;
+    ptrdiff_t left[4]; /* bytes that a thread has not fetched while it waited */
+} late;
+
 /* The first thread comes to the barrier when the others sleep there. */
-static void come_last(void *pool, int thread, int threads) {
+static void come_last(void *ctx, int thread, int threads) {
+    late *l = ctx;
     char names[MAX_THREADS][24], now = 0;
+    uint8_t memory[1000];
+    ls_pool_idle idle = {memory, memory + sizeof memory};
     long switches;
     int n = thread ? 0 : others(names);
     (void)threads;
     for (int i = 0; i < n; i++)
         for (now = 0; now != 'S'; sched_yield()) thread_state(names[i], &now, &switches);
-    for (int i = 0; i < 3; i++) ls_pool_barrier(pool);
+    ls_pool_barrier(l->pool, &idle);
+    l->left[thread] = idle.end - idle.at;
+    for (int i = 0; i < 2; i++) ls_pool_barrier(l->pool, NULL);
 }
 
 static void a_long_wait_at_a_barrier_sleeps(void **state) {
     ls_error e = {0};
-    ls_pool *p;
+    late l;
     (void)state;
-    assert_ok(ls_pool_create(&p, 4, false, 0, &e));
-    for (int i = 0; i < 3; i++) ls_pool_run(p, come_last, p);
-    ls_pool_destroy(p);
+    assert_ok(ls_pool_create(&l.pool, 4, false, 0, &e));
+    for (int i = 0; i < 3; i++) {
+        ls_pool_run(l.pool, come_last, &l);
+        assert_int_equal(l.left[0], 1000); /* did not wait */
+        for (int t = 1; t < 4; t++) assert_int_equal(l.left[t], 1000 - 3 * 4 * 64); /* whole fours of lines */
+    }
+    ls_pool_destroy(l.pool);
 }
 
 int main(void) {
