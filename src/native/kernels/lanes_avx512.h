@@ -15,11 +15,9 @@ enum { V_TILES = 2, V_LINE_TILES = 2, V_ROWS = 4, V_ROWS_WIDE = 4 };
 
 #define V_DIRECT 32
 #if defined(__GNUC__) && defined(__OPTIMIZE__) && !defined(LS_SANITIZED)
-#define V_CROSS 1
-#define V_OVERLAP 1
+#define V_ASSEMBLY 1
 #else
-#define V_CROSS 0
-#define V_OVERLAP 0
+#define V_ASSEMBLY 0
 #endif
 #define V_BODY LS_INLINE
 #define V_UNROLL LS_UNROLL

@@ -12,8 +12,7 @@
 enum { V_TILES = 1, V_LINE_TILES = 1, V_ROWS = 4, V_ROWS_WIDE = 2 };
 
 #define V_DIRECT 0
-#define V_CROSS 0
-#define V_OVERLAP 0
+#define V_ASSEMBLY 0
 #define V_BODY LS_INLINE
 #define V_UNROLL LS_UNROLL
 

@@ -167,7 +167,7 @@ V_BODY int size_of(const ls_packed *w) { return w->form.group == 16 ? LS_SUM_16 
 /* ---- Several rows ------------------------------------------------------------------------------------------------- */
 
 /* Unpacked weights of V_TILES tiles: pairs [pair, plane, tile] with the zero point subtracted, scales and minima [group, tile]; and for
- * linear_cross.h sums of products of neighbours [group, tile]. */
+ * linear_cross.h sums of products of neighbours [group, tile]. linear_wrap.h orders its weights otherwise. */
 typedef struct table {
     uint8_t *pairs, *scale, *min, *cross;
     sums *sums; /* [LS_LINEAR_TOKENS, V_TILES] */
@@ -182,10 +182,8 @@ V_BODY table table_of(void *scratch) {
     return t;
 }
 
-#if V_CROSS
+#if V_ASSEMBLY
 #include "native/kernels/linear_cross.h"
-#endif
-#if V_OVERLAP
 #include "native/kernels/linear_overlap.h"
 #include "native/kernels/linear_wrap.h"
 #endif
@@ -193,7 +191,7 @@ V_BODY table table_of(void *scratch) {
 /* Columns [16 * part, 16 * part + 16) of a span to |to|, and the products of their neighbours to the sums |cross|; of linear_wrap.h what it sums. */
 V_BODY void unpack_part(int kind, const uint8_t *span, int part, lanes zero, uint8_t *to, lanes *cross) {
     const int wp = weight_planes(kind);
-#if V_OVERLAP
+#if V_ASSEMBLY
     if (kind == LS_PACK_F16) {
         wrap_unpack(span + part * 8 * 64, to, cross);
         return;
@@ -204,13 +202,13 @@ V_BODY void unpack_part(int kind, const uint8_t *span, int part, lanes zero, uin
         weight_pair(kind, span, part * 8 + i, p);
         if (wp == 1) p[0] = v_sub16(p[0], zero);
         for (int j = 0; j < wp; j++) v_store(to + (i * wp + j) * V_TILES * 64, p[j]);
-        if (V_CROSS && wp == 1 && i % 2) *cross = v_dot(*cross, last, p[0]);
+        if (V_ASSEMBLY && wp == 1 && i % 2) *cross = v_dot(*cross, last, p[0]);
         last = p[0];
     }
 }
 
 /* Bytes of such a part in the table, all tiles. */
-V_BODY int part_bytes(int kind) { return V_OVERLAP && kind == LS_PACK_F16 ? 12 * V_TILES * 64 : weight_planes(kind) * 8 * V_TILES * 64; }
+V_BODY int part_bytes(int kind) { return V_ASSEMBLY && kind == LS_PACK_F16 ? 12 * V_TILES * 64 : weight_planes(kind) * 8 * V_TILES * 64; }
 
 /* Spans [begin, end) of tile |data| into place |at| of the table. */
 V_BODY void unpack(const ls_packed *w, const uint8_t *tile, int64_t begin, int64_t end, const table *t, int at, int kind) {
@@ -221,7 +219,7 @@ V_BODY void unpack(const ls_packed *w, const uint8_t *tile, int64_t begin, int64
         const uint8_t *span = tile + w->span_at + (size_t)k * w->span_bytes;
         V_UNROLL for (int part = 0; part < 2; part++, to += part_bytes(kind)) {
             unpack_part(kind, span, part, zero, to, &cross);
-            if (!V_CROSS || kind == LS_PACK_F24 || (2 * k + part + 1) % parts) continue;
+            if (!V_ASSEMBLY || kind == LS_PACK_F24 || (2 * k + part + 1) % parts) continue;
             v_store(cross_to, cross);
             cross_to += V_TILES * 64;
             cross = v_set(0);
@@ -292,10 +290,8 @@ V_BODY void several_rows_block(const ls_packed *w, int64_t begin, int64_t end, c
 V_BODY void several_rows_blocks(const ls_packed *w, int64_t begin, int64_t end, const table *t, const ls_acts *x, int64_t row, int64_t n, int wp, int xp) {
     const int most = wp == 1 && xp == 1 ? V_ROWS : V_ROWS_WIDE;
     int64_t r = 0;
-#if V_CROSS
+#if V_ASSEMBLY
     for (; wp + xp == 2 && r + CROSS_ROWS <= n; r += CROSS_ROWS) cross_rows(w, begin, end, t, x, row + r, t->sums + r * V_TILES);
-#endif
-#if V_OVERLAP
     for (; wp == 2 && xp == 1 && r + OVERLAP_ROWS <= n; r += OVERLAP_ROWS) wrap_rows(begin, end, t, x, row + r, t->sums + r * V_TILES);
     for (; wp == 1 && xp == 2 && r + OVERLAP_ROWS <= n; r += OVERLAP_ROWS) overlap_rows(w, begin, end, t, x, row + r, t->sums + r * V_TILES);
 #endif
@@ -326,7 +322,7 @@ enum { NEAR_CHUNK = 384 };
 
 /* Spans that the table holds at a time: a row is cut into about equal pieces of whole blocks. */
 V_BODY int64_t chunk_spans(const ls_packed *w, int wp, int xp) {
-    int64_t most = (V_CROSS && wp + xp == 2 ? NEAR_CHUNK : LS_LINEAR_CHUNK) / LS_SPAN, pieces = (w->spans + most - 1) / most;
+    int64_t most = (V_ASSEMBLY && wp + xp == 2 ? NEAR_CHUNK : LS_LINEAR_CHUNK) / LS_SPAN, pieces = (w->spans + most - 1) / most;
     return ((w->spans + pieces - 1) / pieces + 1) / 2 * 2;
 }
 
@@ -380,7 +376,7 @@ V_BODY void linear_size(const ls_packed *w, int64_t tile_begin, int64_t tile_end
         return;
     }
 #endif
-#if V_OVERLAP
+#if V_ASSEMBLY
     if (kind == LS_PACK_F16 && (row_end - row_begin) % OVERLAP_ROWS) { /* whose table serves so many rows at a time */
         int64_t rest = row_end - (row_end - row_begin) % OVERLAP_ROWS;
         direct_rows(w, tile_begin, tile_end, x, rest, row_end, out, kind, xp, size);
