@@ -223,37 +223,63 @@ V_BODY lanes join_sums(int32_t (*sum)[AMX_ROWS][LS_TILE], int64_t r, int c, int3
     return v_add(v_add(v_add(v_shl(s[0], 17), v_shl(s[1], 9)), v_shl(s[2], 1)), v_sar(rest, 7));
 }
 
-/* What rounds: |low| is added before the shift by c, |after| after it. Both also take out what is left of the zero point. */
+/* What the scaling of a group reads of the first row: other rows' are |blocks|, or |groups|, further on; |sum| of the planes, |groups| apart. */
+typedef struct group_acts {
+    const int32_t *half, *drop, *mean, *sum;
+    int64_t blocks, groups;
+} group_acts;
+
+V_BODY group_acts group_acts_of(const ls_acts *x, int64_t row, int64_t g, int size) {
+    group_acts a = {.blocks = x->blocks, .groups = x->blocks << (2 - size)};
+    const int64_t block = row * a.blocks + (g >> (2 - size));
+    a.half = x->half + block;
+    a.drop = x->drop + block;
+    if (x->mean[size]) a.mean = ls_acts_mean(x, size, row) + g;
+    if (x->sum[size]) a.sum = ls_acts_sum(x, size, row, 0) + g;
+    return a;
+}
+
+/* What rounds: |low| is added before the shift by c, |after| after it. Both also take out |left|, what is left of the zero point. */
 typedef struct addends {
     int32_t low, after;
 } addends;
 
-V_BODY addends addends_of(const ls_packed *w, const ls_acts *x, int64_t row, int64_t g, int size, int left, int wp, int xp) {
-    const int c = w->form.c;
-    addends a = {.low = (1 << c) >> 1, .after = x->half[row * x->blocks + (g >> (2 - size))]};
-    if (wp == 2 || !left) return a;
-    if (xp == 1) a.after -= left * ls_acts_sum(x, size, row, 0)[g];
-    else {
-        a.after -= left * ls_acts_sum(x, size, row, 0)[g] * (1 << (12 - c)); /* 128 * 64 * 8128 * 2^4 < 2^30: eight bits have c = 8, or 7 and groups of 32 */
-        a.low -= left * ls_acts_sum(x, size, row, 1)[g];
-    }
+V_BODY addends addends_of(const group_acts *x, int64_t r, int c, int left, int xp) {
+    addends a = {.low = (1 << c) >> 1, .after = x->half[r * x->blocks]};
+    if (!left) return a;
+    const int32_t *sum = x->sum + r * xp * x->groups;
+    a.after -= left * sum[0] * (xp == 1 ? 1 : 1 << (12 - c)); /* 128 * 64 * 8128 * 2^4 < 2^30: eight bits have c = 8, or 7 and groups of 32 */
+    if (xp == 2) a.low -= left * sum[x->groups];
     return a;
 }
 
-/* Scales the sums of group |g|, the |i|-th that is held, of |n| rows from |row| on and adds them to the rows' parts. */
-V_BODY void scale_group(const ls_packed *w, amx_work *k, int64_t i, int64_t g, const ls_acts *x, int64_t row, int64_t n, int left, int wp, int xp) {
-    const int size = size_of(w);
+/* Scales the sums [tile, sum, row, output] of |n| rows with group |i| of those that are held, and adds them to the rows' parts. */
+V_BODY void scale_rows(amx_work *k, int64_t i, const group_acts *x, int64_t n, int c, bool has_min, int left, int wp, int xp) {
     lanes scale[V_TILES], min[V_TILES];
-    for (int t = 0; t < V_TILES; t++) scale[t] = v_load(k->scale[i][t]), min[t] = v_load(k->min[i][t]);
+    for (int t = 0; t < V_TILES; t++) {
+        scale[t] = v_load(k->scale[i][t]);
+        min[t] = v_load(k->min[i][t]);
+    }
     for (int64_t r = 0; r < n; r++) {
-        const addends add = addends_of(w, x, row + r, g, size, left, wp, xp);
-        const lanes after = v_set(add.after), drop = v_set(x->drop[(row + r) * x->blocks + (g >> (2 - size))]);
+        const addends add = addends_of(x, r, c, left, xp);
+        const lanes after = v_set(add.after), drop = v_set(x->drop[r * x->blocks]);
         V_UNROLL for (int t = 0; t < V_TILES; t++) {
-            lanes a = v_sar_each(v_add(join_sums(k->sum[i % 2][t], r, w->form.c, add.low, wp, xp), after), drop);
-            add_scaled(&k->part[r][t], a, scale[t], xp);
-            if (w->form.has_min) add_mean(&k->part[r][t], ls_acts_mean(x, size, row + r)[g], min[t], xp);
+            lanes a = v_sar_each(v_add(join_sums(k->sum[i % 2][t], r, c, add.low, wp, xp), after), drop);
+            sums part = k->part[r][t];
+            add_scaled(&part, a, scale[t], xp);
+            if (has_min) add_mean(&part, x->mean[r * x->groups], min[t], xp);
+            k->part[r][t].acc = part.acc;
+            if (has_min && xp == 2) k->part[r][t].accx = part.accx;
         }
     }
+}
+
+/* The same of group |g|, of rows from |row| on. */
+V_BODY void scale_group(const ls_packed *w, amx_work *k, int64_t i, int64_t g, const ls_acts *x, int64_t row, int64_t n, int left, int wp, int xp) {
+    const group_acts a = group_acts_of(x, row, g, size_of(w));
+    if (left) scale_rows(k, i, &a, n, w->form.c, w->form.has_min, left, wp, xp);
+    else if (w->form.has_min) scale_rows(k, i, &a, n, w->form.c, true, 0, wp, xp);
+    else scale_rows(k, i, &a, n, w->form.c, false, 0, wp, xp);
 }
 
 /* Adds spans [begin, end), which are held, to the sums |z| of |n| rows from |row| on. */
