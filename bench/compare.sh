@@ -6,6 +6,7 @@
 # The first run builds llama-cpp-python in .cache/llama-cpp (some minutes, a C++ compiler). Its build gets the instruction sets
 # that the system reports: one that asks the processor itself can use some that a virtual machine then refuses.
 set -eu
+case ${1:-} in -h | --help) sed -n '2,/^set/{/^set/!s/^# //p}' "$0"; exit ;; esac
 cd "$(dirname "$0")/.."
 version=0.3.36 place=$PWD/.cache/llama-cpp lockstep=${LOCKSTEP:-build/release/bin/lockstep}
 

@@ -94,7 +94,8 @@ typedef struct ls_model_options {
     const char *contract; /* "exact16", "exact16-kv8", "exact24" or "float"; NULL: exact16, or that of a pack file */
     const char *backend;  /* "native" (NULL), "reference" or "xla" */
     const char *level;    /* instruction-set level of the native backend; NULL: the best of this machine */
-    int threads;          /* native; 0: all cores, of the fastest kind where there are several, within the container's share */
+    int threads;          /* native; 0: all cores, of the fastest kind where there are several, within the container's share (hwloc, which reports
+                             contradictions of the system on stderr unless HWLOC_HIDE_ERRORS is 2) */
     int context;          /* positions of each slot; 0: LS_DEFAULT_CONTEXT, or the model's maximum when smaller */
     int slots;            /* sequences that run at once; 0: 1 */
     int chunk;            /* prompt rows of one forward pass; 0: LS_DEFAULT_CHUNK. Does not change results */

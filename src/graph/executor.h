@@ -39,7 +39,7 @@ typedef struct ls_executor_options {
     int max_seqs, context, max_rows; /* max_rows: largest T of one forward pass */
     int threads;                     /* native only; 0: all cores */
     bool pin;                        /* native only: each thread but the caller's stays on one processor */
-    const char *level;               /* native only: "c", "avx2", "avx512", "neon", "neon-dotprod", "neon-i8mm"; NULL: best of this machine */
+    const char *level;               /* native only: "c", "avx2", "avx512", "amx", "neon", "neon-dotprod", "neon-i8mm"; NULL: best of this machine */
     bool f64;                        /* reference only, float contract: evaluates and caches in double, logits rounded to f32 */
     /* Nodes [n_nodes] whose outputs the observer wants; NULL: all. */
     const bool *observe;

@@ -35,7 +35,7 @@ static void detect(ls_cpu *cpu) {
     cpu->has[LS_LEVEL_AVX2] = all(b, 1u << 3 | 1u << 5 | 1u << 8);
     cpu->has[LS_LEVEL_AVX512] =
         cpu->has[LS_LEVEL_AVX2] && all(xcr0, 0xE6) && all(b, 1u << 16 | 1u << 17 | 1u << 28 | 1u << 30 | 1u << 31) && all(c, 1u << 11);
-    cpu->has[LS_LEVEL_AMX] = cpu->has[LS_LEVEL_AVX512] && all(xcr0, 3u << 17) && all(d, 3u << 24) && may_use_tiles();
+    cpu->has[LS_LEVEL_AMX] = cpu->has[LS_LEVEL_AVX512] && all(xcr0, 3u << 17) && all(d, 3u << 24);
 }
 #elif defined(__aarch64__) && defined(__linux__)
 #include <sys/auxv.h>
@@ -51,11 +51,22 @@ static void detect(ls_cpu *cpu) {
 static void detect(ls_cpu *cpu) { (void)cpu; }
 #endif
 
+static void choose_best(ls_cpu *cpu) {
+    for (int l = 0; l < LS_LEVEL_COUNT; l++)
+        if (cpu->has[l]) cpu->best = (ls_level)l;
+}
+
 void ls_cpu_detect(ls_cpu *cpu) {
     *cpu = (ls_cpu){.has = {[LS_LEVEL_C] = true}};
     detect(cpu);
-    for (int l = 0; l < LS_LEVEL_COUNT; l++)
-        if (cpu->has[l]) cpu->best = (ls_level)l;
+    choose_best(cpu);
+}
+
+void ls_cpu_permit(ls_cpu *cpu) {
+#if defined(__x86_64__)
+    if (cpu->has[LS_LEVEL_AMX] && !may_use_tiles()) cpu->has[LS_LEVEL_AMX] = false;
+#endif
+    choose_best(cpu);
 }
 
 const char *ls_level_name(ls_level level) { return (unsigned)level < LS_LEVEL_COUNT ? names[level] : "unknown"; }

@@ -24,9 +24,12 @@ typedef struct ls_cpu {
     ls_level best;            /* highest level that is there */
 } ls_cpu;
 
-/* Asks the processor (CPUID) and the operating system (XCR0; on AArch64 the HWCAP words of the auxiliary vector). Where there is AMX, Linux is asked for
- * leave to use its registers, which it gives the whole process. */
+/* Asks the processor (CPUID) and the operating system (XCR0; on AArch64 the HWCAP words of the auxiliary vector). */
 void ls_cpu_detect(ls_cpu *cpu);
+
+/* Before kernels of level amx run: Linux saves tile registers only for processes that ask, and from then on wants alternate signal stacks to have room for
+ * them. Where it refuses, the level is taken out of |cpu|. */
+void ls_cpu_permit(ls_cpu *cpu);
 
 /* "c", "avx2", "avx512", "amx", "neon", "neon-dotprod", "neon-i8mm"; a static string. */
 const char *ls_level_name(ls_level level);

@@ -76,14 +76,17 @@ typedef struct weights_ahead {
     ls_pool_idle left;
 } weights_ahead;
 
-/* Moves on to the products after step |step|. MOST: a part of the second-level cache. */
+/* Moves on to the products after step |step|, unless experts come first, whose reads would take the cache. MOST: of a second-level cache of 1 MiB, where it
+ * was measured. */
 static void look_ahead(const ls_native *x, int step, int thread, weights_ahead *ahead) {
     enum { MOST = 384 << 10 };
     if (ahead->step > step) return;
-    for (ahead->step = step + 1; ahead->step < x->plan.n_steps; ahead->step++)
-        if (x->plan.step[ahead->step].kind == LS_STEP_LINEAR && x->run[ahead->step].tasks) break;
+    for (ahead->step = step + 1; ahead->step < x->plan.n_steps; ahead->step++) {
+        ls_step_kind kind = x->plan.step[ahead->step].kind;
+        if (kind == LS_STEP_MOE || (kind == LS_STEP_LINEAR && x->run[ahead->step].tasks)) break;
+    }
     ahead->left = (ls_pool_idle){0};
-    if (ahead->step == x->plan.n_steps || thread >= x->run[ahead->step].tasks) return;
+    if (ahead->step == x->plan.n_steps || x->plan.step[ahead->step].kind == LS_STEP_MOE || thread >= x->run[ahead->step].tasks) return;
     if (ls_native_rows(x, x->plan.step[ahead->step].selected) > LS_FEW_ROWS) return;
     size_t bytes;
     const uint8_t *data = ls_native_linear_bytes(x, ahead->step, thread, &bytes);
@@ -341,12 +344,17 @@ static ls_code choose_levels(ls_native *x, ls_error *e) {
     ls_cpu_detect(&cpu);
     x->draws = &x->draw_count;
     if (x->o.level && !strcmp(x->o.level, "random")) {
+        ls_cpu_permit(&cpu);
         for (int l = 0; l < LS_LEVEL_COUNT; l++)
             if (cpu.has[l]) add_level(x, (ls_level)l);
         x->base.level = "random";
         return LS_OK;
     }
     LS_TRY(ls_level_parse(&cpu, x->o.level, &level, e));
+    if (level == LS_LEVEL_AMX) {
+        ls_cpu_permit(&cpu);
+        LS_TRY(ls_level_parse(&cpu, x->o.level, &level, e));
+    }
     add_level(x, level);
     x->base.level = ls_level_name(level);
     return LS_OK;

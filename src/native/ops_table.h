@@ -83,7 +83,7 @@ typedef struct ls_ops {
     void (*combine)(const ls_attn *a, float *y, const void *part, int64_t n, size_t stride, int64_t *sum);
 } ls_ops;
 
-/* The table of |level| ("c", "avx2", "avx512", "neon", "neon-dotprod", "neon-i8mm"), which the machine must have; several levels may share
+/* The table of |level| ("c", "avx2", "avx512", "amx", "neon", "neon-dotprod", "neon-i8mm"), which the machine must have; several levels may share
  * one. NULL when this build has no such level. */
 const ls_ops *ls_ops_get(const char *level);
 

@@ -123,7 +123,7 @@ static void pass_barrier(ls_pool *p) {
 /* Fetches while the barrier of |generation| stands, a few lines between looks at it. */
 static void fetch_idle(const ls_pool *p, unsigned generation, ls_pool_idle *idle) {
     enum { LINE = 64, LINES = 4 };
-    while (idle->end - idle->at >= LINES * LINE && atomic_load(&p->generation) == generation)
+    while (idle->at && idle->end - idle->at >= LINES * LINE && atomic_load(&p->generation) == generation)
         for (int i = 0; i < LINES; i++, idle->at += LINE) __builtin_prefetch(idle->at, 0, 2);
 }
 

@@ -27,11 +27,13 @@ void *ls_pool_scratch(ls_pool *p, int thread); /* owned by the pool */
 /* Calls fn(ctx, i, threads) once for every thread i, at the same time, and returns when all have returned. */
 void ls_pool_run(ls_pool *p, ls_pool_fn *fn, void *ctx);
 
-/* Inside a run: returns when every thread of the run has called it. What was written before is visible after. Who waits long sleeps. |idle|: memory that a
- * waiting thread will read soon and may fetch into its cache, as far as it gets, or NULL; [at, end) is what is left of it. */
+/* Memory that a thread will read soon: [at, end), or NULL and NULL. */
 typedef struct ls_pool_idle {
     const uint8_t *at, *end;
 } ls_pool_idle;
+
+/* Inside a run: returns when every thread of the run has called it. What was written before is visible after. Who waits first fetches |idle| (NULL: nothing)
+ * into its cache, as far as it gets before the others come, and moves idle->at on; who waits long sleeps. */
 void ls_pool_barrier(ls_pool *p, ls_pool_idle *idle);
 
 /* The share [*begin, *end) of thread |thread| when |n| items are split evenly and in order. */

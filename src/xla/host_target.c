@@ -15,7 +15,7 @@ ls_code ls_host_target(ls_str *out, ls_error *e) {
     if (!__get_cpuid(1, &a, &b, &c, &d)) LS_FAIL(e, LS_FAILED_PRECONDITION, "this x86-64 processor does not answer CPUID leaf 1; its target is unknown");
     x = __get_cpuid_count(7, 0, &f[0], &f[1], &f[2], &f[3]) ? f[0] : 0;
     if (!x || !__get_cpuid_count(7, 1, &f[4], &f[5], &f[6], &f[7])) f[4] = 0;
-    const char *level = cpu.best == LS_LEVEL_C ? "baseline" : ls_level_name(cpu.best);
+    const char *level = cpu.best == LS_LEVEL_C ? "baseline" : ls_level_name(cpu.best == LS_LEVEL_AMX ? LS_LEVEL_AVX512 : cpu.best);
     return ls_str_printf(out, e, "x86-64 %s cpuid=%08x:%08x:%08x:%08x:%08x:%08x:%08x", level, a, c, d, f[1], f[2], f[3], f[4]);
 }
 #elif defined(__aarch64__) && defined(__linux__)

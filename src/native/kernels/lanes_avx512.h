@@ -3,7 +3,6 @@
 #define LS_NATIVE_KERNELS_LANES_AVX512_H
 
 #include <immintrin.h>
-#include <stddef.h>
 #include <string.h>
 
 #include "contract/exact.h"

@@ -167,7 +167,7 @@ V_BODY int size_of(const ls_packed *w) { return w->form.group == 16 ? LS_SUM_16 
 /* ---- Several rows ------------------------------------------------------------------------------------------------- */
 
 /* Unpacked weights of V_TILES tiles: pairs [pair, plane, tile] with the zero point subtracted, scales and minima [group, tile]; and for
- * linear_cross.h sums of products of neighbours [group, tile]. linear_wrap.h orders its weights otherwise. */
+ * linear_cross.h sums of products of neighbours [group, tile]. For F16 the table is that of linear_wrap.h. */
 typedef struct table {
     uint8_t *pairs, *scale, *min, *cross;
     sums *sums; /* [LS_LINEAR_TOKENS, V_TILES] */
@@ -188,8 +188,8 @@ V_BODY table table_of(void *scratch) {
 #include "native/kernels/linear_wrap.h"
 #endif
 
-/* Columns [16 * part, 16 * part + 16) of a span to |to|, and the products of their neighbours to the sums |cross|; of linear_wrap.h what it sums. */
-V_BODY void unpack_part(int kind, const uint8_t *span, int part, lanes zero, uint8_t *to, lanes *cross) {
+/* Columns [16 * part, 16 * part + 16) of a span to |to|, and the products of their neighbours to the sums |cross|; for F16 as in wrap_unpack(). */
+V_BODY void unpack_part(int kind, int xp, const uint8_t *span, int part, lanes zero, uint8_t *to, lanes *cross) {
     const int wp = weight_planes(kind);
 #if V_ASSEMBLY
     if (kind == LS_PACK_F16) {
@@ -202,7 +202,7 @@ V_BODY void unpack_part(int kind, const uint8_t *span, int part, lanes zero, uin
         weight_pair(kind, span, part * 8 + i, p);
         if (wp == 1) p[0] = v_sub16(p[0], zero);
         for (int j = 0; j < wp; j++) v_store(to + (i * wp + j) * V_TILES * 64, p[j]);
-        if (V_ASSEMBLY && wp == 1 && i % 2) *cross = v_dot(*cross, last, p[0]);
+        if (V_ASSEMBLY && wp + xp == 2 && i % 2) *cross = v_dot(*cross, last, p[0]);
         last = p[0];
     }
 }
@@ -211,15 +211,15 @@ V_BODY void unpack_part(int kind, const uint8_t *span, int part, lanes zero, uin
 V_BODY int part_bytes(int kind) { return V_ASSEMBLY && kind == LS_PACK_F16 ? 12 * V_TILES * 64 : weight_planes(kind) * 8 * V_TILES * 64; }
 
 /* Spans [begin, end) of tile |data| into place |at| of the table. */
-V_BODY void unpack(const ls_packed *w, const uint8_t *tile, int64_t begin, int64_t end, const table *t, int at, int kind) {
+V_BODY void unpack(const ls_packed *w, const uint8_t *tile, int64_t begin, int64_t end, const table *t, int at, int kind, int xp) {
     const int64_t parts = w->form.group / 16;
     lanes zero = v_set(w->form.zero | w->form.zero << 16), cross = v_set(0);
     uint8_t *to = t->pairs + at * 64, *cross_to = t->cross + at * 64;
     for (int64_t k = begin; k < end; k++) {
         const uint8_t *span = tile + w->span_at + (size_t)k * w->span_bytes;
         V_UNROLL for (int part = 0; part < 2; part++, to += part_bytes(kind)) {
-            unpack_part(kind, span, part, zero, to, &cross);
-            if (!V_ASSEMBLY || kind == LS_PACK_F24 || (2 * k + part + 1) % parts) continue;
+            unpack_part(kind, xp, span, part, zero, to, &cross);
+            if (!V_ASSEMBLY || xp == 2 || (2 * k + part + 1) % parts) continue;
             v_store(cross_to, cross);
             cross_to += V_TILES * 64;
             cross = v_set(0);
@@ -339,7 +339,7 @@ V_BODY void several_rows_tiles(const ls_packed *w, int64_t tile, int64_t tile_en
         for (int64_t i = 0; i < n * V_TILES; i++) t->sums[i] = (sums){w_zero(), w_zero()};
         for (int64_t k = 0; k < w->spans; k += chunk) {
             int64_t end = w->spans - k < chunk ? w->spans : k + chunk;
-            for (int c = 0; c < V_TILES && held != k; c++) unpack(w, data[c], k, end, t, c, kind);
+            for (int c = 0; c < V_TILES && held != k; c++) unpack(w, data[c], k, end, t, c, kind, xp);
             held = k;
             rows(w, k, end, t, x, row, n);
         }

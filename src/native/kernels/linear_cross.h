@@ -79,7 +79,7 @@ static inline void cross_groups(sums *z, const uint8_t *pairs, const uint8_t *cr
         "jb 1b\n\t"
         CROSS_STORE("0", "%%zmm8", "%%zmm9", "%%zmm10", "%%zmm11") CROSS_STORE("512", "%%zmm12", "%%zmm13", "%%zmm14", "%%zmm15")
         CROSS_STORE("1024", "%%zmm16", "%%zmm17", "%%zmm18", "%%zmm19") CROSS_STORE("1536", "%%zmm20", "%%zmm21", "%%zmm22", "%%zmm23")
-        : [pairs] "+r"(pairs), [cross] "+r"(cross), [scale] "+r"(scale), [x] "+r"(x), [lead] "+r"(lead), [group_end] "=&r"(group_end)
+        : [pairs] "+&r"(pairs), [cross] "+&r"(cross), [scale] "+&r"(scale), [x] "+&r"(x), [lead] "+&r"(lead), [group_end] "=&r"(group_end)
         : [z] "r"(z), [bytes] "r"(pairs_bytes), [end] "r"(end), [xs] "r"(x_stride), [xs3] "r"(3 * x_stride), [ls] "r"(lead_stride), [ls3] "r"(3 * lead_stride)
         : "memory", "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15",
           "xmm16", "xmm17", "xmm18", "xmm19", "xmm20", "xmm21", "xmm22", "xmm23", "xmm24", "xmm25", "xmm26", "xmm27", "xmm28", "xmm29", "xmm30", "xmm31");

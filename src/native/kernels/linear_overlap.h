@@ -6,6 +6,8 @@
 #ifndef LS_NATIVE_KERNELS_LINEAR_OVERLAP_H
 #define LS_NATIVE_KERNELS_LINEAR_OVERLAP_H
 
+#include <stddef.h>
+
 /* A slot is a row and a tile: row * V_TILES + tile. */
 enum { OVERLAP_ROWS = 4, OVERLAP_SLOTS = OVERLAP_ROWS * V_TILES };
 
@@ -56,7 +58,7 @@ typedef struct overlap_state {
 #define OVERLAP_KEEP(slot, a, b) "vmovdqa64 " a ", " slot "*128(%[state])\n\tvmovdqa64 " b ", " slot "*128+64(%[state])\n\t"
 
 /* Adds the groups of the table's pairs up to |end| > |pairs|, of |slot_bytes| * OVERLAP_SLOTS each, to s->part. |scale| and |align| begin with those of a
- * group before the first, whose sums are 0. Planes of x are |plane| bytes apart. */
+ * group before the first, whose sums are 0, so that any will do; four bytes past the last scale are read. Planes of x are |plane| bytes apart. */
 static inline void overlap_groups(overlap_state *s, const uint8_t *pairs, const uint8_t *end, const uint8_t *scale, const overlap_align *align,
                                   int64_t slot_bytes, const int16_t *x, int64_t plane) {
     const uint8_t *stop;
@@ -74,7 +76,7 @@ static inline void overlap_groups(overlap_state *s, const uint8_t *pairs, const 
         OVERLAP_KEEP("6", "%%zmm12", "%%zmm13") OVERLAP_KEEP("7", "%%zmm14", "%%zmm15")
         "add $128, %[scale]\n\tadd $32, %[align]\n\tcmp %[end], %[pairs]\n\tjb 2b\n\t"
         OVERLAP_SLOTS_ALL(OVERLAP_SCALE)
-        : [pairs] "+r"(pairs), [scale] "+r"(scale), [align] "+r"(align), [x] "+r"(x), [x2] "+r"(x2), [stop] "=&r"(stop)
+        : [pairs] "+&r"(pairs), [scale] "+&r"(scale), [align] "+&r"(align), [x] "+&r"(x), [x2] "+&r"(x2), [stop] "=&r"(stop)
         : [state] "r"(s), [end] "r"(end), [bytes] "r"(slot_bytes), [xs] "r"(plane), [xs3] "r"(3 * plane), [part] "i"(offsetof(overlap_state, part)),
           [shift] "i"(offsetof(overlap_state, shift)), [first] "i"(offsetof(overlap_state, first))
         : "memory", "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15",

@@ -55,7 +55,7 @@ static inline void wrap_groups(overlap_state *s, const uint8_t *quads, const uin
         OVERLAP_KEEP("6", "%%zmm12", "%%zmm13") OVERLAP_KEEP("7", "%%zmm14", "%%zmm15")
         "add $128, %[scale]\n\tadd $128, %[high]\n\tadd $32, %[align]\n\tcmp %[end], %[quads]\n\tjb 2b\n\t"
         OVERLAP_SLOTS_ALL(WRAP_SCALE)
-        : [quads] "+r"(quads), [scale] "+r"(scale), [align] "+r"(align), [x] "+r"(x), [high] "+r"(high)
+        : [quads] "+&r"(quads), [scale] "+&r"(scale), [align] "+&r"(align), [x] "+&r"(x), [high] "+&r"(high)
         : [state] "r"(s), [end] "r"(end), [xs] "r"(stride), [xs3] "r"(3 * stride), [part] "i"(offsetof(overlap_state, part)),
           [first] "i"(offsetof(overlap_state, first)), [order] "r"(0x07030501), [sign] "r"(0x80808080)
         : "memory", "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15",

@@ -69,8 +69,9 @@ static void sweep(const ck_format *f, ls_contract contract, uint64_t seed, ls_po
 static void extremes(const ck_format *f, ls_contract contract, uint64_t seed, ls_pool *pool, case_fn *fn, void *ctx) {
     static const ck_weights weights[] = {CK_W_ONES, CK_W_ALTERNATING};
     static const ck_inputs inputs[] = {CK_X_LARGEST, CK_X_ALTERNATING};
-    const int64_t k = ck_granule(f) <= 32 ? 320 : 256;
+    static const int64_t odd[] = {320, 544, 2080, 320}, even[] = {256, 576, 2112, 256}; /* spans: odd in one piece, and in the last of several */
     for (int j = 0; j < 4; j++) {
+        const int64_t k = ck_granule(f) <= 32 ? odd[j] : ck_granule(f) <= 64 ? even[j] : 256;
         ck_case c = {f, contract, 17, k, 34, weights[j / 2], inputs[j % 2], (ck_side)(j & 1), false, seed + 4000 + (uint64_t)j};
         with_case(&c, pool, fn, ctx);
     }
@@ -247,6 +248,7 @@ int main(int argc, char **argv) {
     ls_pool *pool;
     ls_error e = {0};
     ls_cpu_detect(&cpu);
+    ls_cpu_permit(&cpu);
     if (ls_pool_create(&pool, 1, false, LS_LINEAR_SCRATCH, &e)) return fprintf(stderr, "checkkern: %s\n", e.text), 2;
     if (bench) ck_bench(&cpu, only, pool);
     else if (digests) print_digests(pool);
