@@ -76,14 +76,7 @@ V_BODY void unpack_bytes(const ls_packed *w, const uint8_t *data, int64_t begin,
         const uint8_t *span = data + w->span_at + (size_t)s * w->span_bytes;
         V_UNROLL for (int i = 0; i < LS_SPAN / 4; i++) unpack_columns(kind, span, i, low, k, tile, (s - begin) * (LS_SPAN / 4) + i);
     }
-    floats unit = f_power(data);
-    int64_t first = begin * LS_SPAN / w->form.group, last = end * LS_SPAN / w->form.group;
-    for (int64_t g = first; g < last; g++) {
-        lanes scale, min = v_set(0);
-        load_scales(w, data, g, unit, &scale, &min);
-        v_store(k->scale[g - first][tile], scale);
-        v_store(k->min[g - first][tile], min);
-    }
+    unpack_scales(w, data, begin, end, (uint8_t *)k->scale[0][tile], (uint8_t *)k->min[0][tile]);
 }
 
 /* Both bytes of the halves of |v|, 32 columns, to planes |p| and p + 1. */
@@ -320,7 +313,7 @@ LS_APART void amx_rows_2_2(const ls_packed *w, int64_t begin, int64_t end, amx_w
 V_BODY void amx_tiles(const ls_packed *w, const uint8_t *const data[V_TILES], const ls_acts *x, int64_t row, int64_t n, int64_t step, amx_work *k,
                       int64_t *held, int kind, int xp) {
     amx_rows_fn *const rows = weight_planes(kind) == 1 ? (xp == 1 ? amx_rows_1_1 : amx_rows_1_2) : (xp == 1 ? amx_rows_2_1 : amx_rows_2_2);
-    const int64_t most = AMX_CHUNK / LS_SPAN, pieces = (w->spans + most - 1) / most, chunk = ((w->spans + pieces - 1) / pieces + 1) / 2 * 2; /* whole blocks */
+    const int64_t chunk = piece_spans(w, AMX_CHUNK);
     for (int64_t r = 0; r < n; r++)
         for (int t = 0; t < V_TILES; t++) k->rows[r][t] = (sums){w_zero(), w_zero()};
     for (int64_t s = 0; s < w->spans; s += chunk) {
@@ -337,7 +330,7 @@ V_BODY void amx_outputs(const ls_packed *w, int64_t tile, int64_t tile_end, cons
     const int64_t most = LS_LINEAR_TOKENS / step * step;
     const uint8_t *data[V_TILES];
     int64_t held = -1;
-    for (int t = 0; t < V_TILES; t++) data[t] = w->data + (size_t)(tile + t < tile_end ? tile + t : tile_end - 1) * w->tile_bytes;
+    for (int t = 0; t < V_TILES; t++) data[t] = tile_data(w, tile + t, tile_end);
     for (int64_t row = row_begin; row < row_end; row += most) {
         int64_t n = row_end - row < most ? row_end - row : most;
         amx_tiles(w, data, x, row, n, step, k, &held, kind, xp);
@@ -360,13 +353,13 @@ V_BODY tile_config config_of(int64_t rows, int group) {
  * beyond them is not looked at. */
 V_BODY void linear(const ls_packed *w, int64_t tile_begin, int64_t tile_end, const ls_acts *x, int64_t row_begin, int64_t row_end, const ls_linear_out *out,
                    void *scratch, int kind, int xp) {
-    const int64_t rows = row_end - row_begin, registers = (rows + AMX_ROWS - 1) / AMX_ROWS;
+    const int64_t rows = row_end - row_begin;
     if (rows <= V_DIRECT) {
         const ls_kernels *few = ls_kernels_of(LS_LEVEL_AVX512);
         few->linear[xp == 1 ? LS_CONTRACT_EXACT16 : LS_CONTRACT_EXACT24][kind](w, tile_begin, tile_end, x, row_begin, row_end, out, scratch);
         return;
     }
-    const int64_t step = (rows + registers - 1) / registers;
+    const int64_t registers = (rows + AMX_ROWS - 1) / AMX_ROWS, step = (rows + registers - 1) / registers;
     const tile_config config = config_of(step, w->form.group);
     T_CONFIGURE(&config);
     for (int64_t tile = tile_begin; tile < tile_end; tile += V_TILES) amx_outputs(w, tile, tile_end, x, row_begin, row_end, step, out, scratch, kind, xp);

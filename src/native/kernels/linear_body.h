@@ -163,6 +163,29 @@ V_BODY int half_lines(int kind) {
 /* Which sums of activations belong to a group. */
 V_BODY int size_of(const ls_packed *w) { return w->form.group == 16 ? LS_SUM_16 : w->form.group == 32 ? LS_SUM_32 : LS_SUM_64; }
 
+/* Scales and minima of spans [begin, end) of |tile|, those of V_TILES tiles beside each other. */
+V_BODY void unpack_scales(const ls_packed *w, const uint8_t *tile, int64_t begin, int64_t end, uint8_t *scale, uint8_t *min) {
+    const int64_t last = end * LS_SPAN / w->form.group;
+    floats unit = f_power(tile);
+    for (int64_t g = begin * LS_SPAN / w->form.group; g < last; g++, scale += V_TILES * 64, min += V_TILES * 64) {
+        lanes s, m = v_set(0);
+        load_scales(w, tile, g, unit, &s, &m);
+        v_store(scale, s);
+        v_store(min, m);
+    }
+}
+
+/* A tile's data; the last tile stands in for missing ones. */
+V_BODY const uint8_t *tile_data(const ls_packed *w, int64_t tile, int64_t tile_end) {
+    return w->data + (size_t)(tile < tile_end ? tile : tile_end - 1) * w->tile_bytes;
+}
+
+/* Spans that are unpacked at a time, of at most |cols| columns: a row is cut into about equal pieces of whole blocks. */
+V_BODY int64_t piece_spans(const ls_packed *w, int64_t cols) {
+    const int64_t most = cols / LS_SPAN, pieces = (w->spans + most - 1) / most;
+    return ((w->spans + pieces - 1) / pieces + 1) / 2 * 2;
+}
+
 #ifndef V_AMX /* which has many rows to itself, see linear_amx.h */
 /* ---- Several rows ------------------------------------------------------------------------------------------------- */
 
@@ -225,14 +248,7 @@ V_BODY void unpack(const ls_packed *w, const uint8_t *tile, int64_t begin, int64
             cross = v_set(0);
         }
     }
-    floats unit = f_power(tile);
-    int64_t g0 = begin * LS_SPAN / w->form.group, g1 = end * LS_SPAN / w->form.group;
-    for (int64_t g = g0; g < g1; g++) {
-        lanes s, m = v_set(0);
-        load_scales(w, tile, g, unit, &s, &m);
-        v_store(t->scale + ((g - g0) * V_TILES + at) * 64, s);
-        v_store(t->min + ((g - g0) * V_TILES + at) * 64, m);
-    }
+    unpack_scales(w, tile, begin, end, t->scale + at * 64, t->min + at * 64);
 }
 
 /* Sums of plane products of |n| rows and all tiles over one group: |pairs| unpacked weights, |x| the first row's columns,
@@ -320,19 +336,13 @@ LS_APART void rows_2_2(const ls_packed *w, int64_t begin, int64_t end, const tab
  * more to read and write the sums of all rows for every piece. */
 enum { NEAR_CHUNK = 384 };
 
-/* Spans that the table holds at a time: a row is cut into about equal pieces of whole blocks. */
-V_BODY int64_t chunk_spans(const ls_packed *w, int wp, int xp) {
-    int64_t most = (V_ASSEMBLY && wp + xp == 2 ? NEAR_CHUNK : LS_LINEAR_CHUNK) / LS_SPAN, pieces = (w->spans + most - 1) / most;
-    return ((w->spans + pieces - 1) / pieces + 1) / 2 * 2;
-}
-
 /* V_TILES tiles from |tile| on (the last may stand in for missing ones) by rows [row_begin, row_end). */
 V_BODY void several_rows_tiles(const ls_packed *w, int64_t tile, int64_t tile_end, const ls_acts *x, int64_t row_begin, int64_t row_end,
                                   const ls_linear_out *out, const table *t, int kind, int xp) {
     rows_fn *const rows = weight_planes(kind) == 1 ? (xp == 1 ? rows_1_1 : rows_1_2) : (xp == 1 ? rows_2_1 : rows_2_2);
-    const int64_t chunk = chunk_spans(w, weight_planes(kind), xp);
+    const int64_t chunk = piece_spans(w, V_ASSEMBLY && weight_planes(kind) + xp == 2 ? NEAR_CHUNK : LS_LINEAR_CHUNK);
     const uint8_t *data[V_TILES];
-    for (int c = 0; c < V_TILES; c++) data[c] = w->data + (size_t)(tile + c < tile_end ? tile + c : tile_end - 1) * w->tile_bytes;
+    for (int c = 0; c < V_TILES; c++) data[c] = tile_data(w, tile + c, tile_end);
     int64_t held = -1; /* first span of what the table holds */
     for (int64_t row = row_begin; row < row_end; row += LS_LINEAR_TOKENS) {
         int64_t n = row_end - row < LS_LINEAR_TOKENS ? row_end - row : LS_LINEAR_TOKENS;

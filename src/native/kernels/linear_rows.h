@@ -138,7 +138,7 @@ V_BODY void patch_rows(const ls_packed *w, const pair_rows *a, const ls_acts *x,
     enum { tiles = DIRECT_TILES };
     sums z[DIRECT_ROWS][DIRECT_TILES];
     patch p = patch_of(x, row, xp, size);
-    for (int t = 0; t < tiles; t++) p.tile[t] = w->data + (size_t)(a->tile + t < a->tile_end ? a->tile + t : a->tile_end - 1) * w->tile_bytes;
+    for (int t = 0; t < tiles; t++) p.tile[t] = tile_data(w, a->tile + t, a->tile_end);
     fetch_next(&p, w, a, row, n, size);
     multiply_patch(w, &p, kind, xp, size, z, n, tiles);
     for (int r = 0; r < n; r++)
