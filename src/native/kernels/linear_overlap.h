@@ -56,6 +56,10 @@ typedef struct overlap_state {
 
 #define OVERLAP_START(a, b) "vpxord " a ", " a ", " a "\n\tvmovdqa64 %%zmm27, " b "\n\t"
 #define OVERLAP_KEEP(slot, a, b) "vmovdqa64 " a ", " slot "*128(%[state])\n\tvmovdqa64 " b ", " slot "*128+64(%[state])\n\t"
+#define OVERLAP_KEEP_ALL                                                                                                                         \
+    OVERLAP_KEEP("0", "%%zmm0", "%%zmm1") OVERLAP_KEEP("1", "%%zmm2", "%%zmm3") OVERLAP_KEEP("2", "%%zmm4", "%%zmm5")                            \
+    OVERLAP_KEEP("3", "%%zmm6", "%%zmm7") OVERLAP_KEEP("4", "%%zmm8", "%%zmm9") OVERLAP_KEEP("5", "%%zmm10", "%%zmm11")                          \
+    OVERLAP_KEEP("6", "%%zmm12", "%%zmm13") OVERLAP_KEEP("7", "%%zmm14", "%%zmm15")
 
 /* Adds the groups of the table's pairs up to |end| > |pairs|, of |slot_bytes| * OVERLAP_SLOTS each, to s->part. |scale| and |align| begin with those of a
  * group before the first, whose sums are 0, so that any will do; four bytes past the last scale are read. Planes of x are |plane| bytes apart. */
@@ -71,9 +75,7 @@ static inline void overlap_groups(overlap_state *s, const uint8_t *pairs, const 
         OVERLAP_START("%%zmm0", "%%zmm1") OVERLAP_START("%%zmm2", "%%zmm3") OVERLAP_START("%%zmm4", "%%zmm5") OVERLAP_START("%%zmm6", "%%zmm7")
         OVERLAP_START("%%zmm8", "%%zmm9") OVERLAP_START("%%zmm10", "%%zmm11") OVERLAP_START("%%zmm12", "%%zmm13") OVERLAP_START("%%zmm14", "%%zmm15")
         OVERLAP_SLOTS_ALL(OVERLAP_SLOT)
-        OVERLAP_KEEP("0", "%%zmm0", "%%zmm1") OVERLAP_KEEP("1", "%%zmm2", "%%zmm3") OVERLAP_KEEP("2", "%%zmm4", "%%zmm5")
-        OVERLAP_KEEP("3", "%%zmm6", "%%zmm7") OVERLAP_KEEP("4", "%%zmm8", "%%zmm9") OVERLAP_KEEP("5", "%%zmm10", "%%zmm11")
-        OVERLAP_KEEP("6", "%%zmm12", "%%zmm13") OVERLAP_KEEP("7", "%%zmm14", "%%zmm15")
+        OVERLAP_KEEP_ALL
         "add $128, %[scale]\n\tadd $32, %[align]\n\tcmp %[end], %[pairs]\n\tjb 2b\n\t"
         OVERLAP_SLOTS_ALL(OVERLAP_SCALE)
         : [pairs] "+&r"(pairs), [scale] "+&r"(scale), [align] "+&r"(align), [x] "+&r"(x), [x2] "+&r"(x2), [stop] "=&r"(stop)

@@ -50,9 +50,7 @@ static inline void wrap_groups(overlap_state *s, const uint8_t *quads, const uin
         WRAP_START("%%zmm0", "%%zmm1", "%%zmm2", "%%zmm3") WRAP_START("%%zmm4", "%%zmm5", "%%zmm6", "%%zmm7")
         WRAP_START("%%zmm8", "%%zmm9", "%%zmm10", "%%zmm11") WRAP_START("%%zmm12", "%%zmm13", "%%zmm14", "%%zmm15")
         OVERLAP_SLOTS_ALL(WRAP_SLOT)
-        OVERLAP_KEEP("0", "%%zmm0", "%%zmm1") OVERLAP_KEEP("1", "%%zmm2", "%%zmm3") OVERLAP_KEEP("2", "%%zmm4", "%%zmm5")
-        OVERLAP_KEEP("3", "%%zmm6", "%%zmm7") OVERLAP_KEEP("4", "%%zmm8", "%%zmm9") OVERLAP_KEEP("5", "%%zmm10", "%%zmm11")
-        OVERLAP_KEEP("6", "%%zmm12", "%%zmm13") OVERLAP_KEEP("7", "%%zmm14", "%%zmm15")
+        OVERLAP_KEEP_ALL
         "add $128, %[scale]\n\tadd $128, %[high]\n\tadd $32, %[align]\n\tcmp %[end], %[quads]\n\tjb 2b\n\t"
         OVERLAP_SLOTS_ALL(WRAP_SCALE)
         : [quads] "+&r"(quads), [scale] "+&r"(scale), [align] "+&r"(align), [x] "+&r"(x), [high] "+&r"(high)
