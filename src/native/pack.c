@@ -12,10 +12,14 @@ enum { RELEASE_BYTES = 1 << 20 };
 
 const int ls_pack_planes[LS_PACK_COUNT][2] = {
     [LS_PACK_W2] = {2, 0}, [LS_PACK_W3] = {2, 1},  [LS_PACK_W4] = {4, 0},   [LS_PACK_W5] = {4, 1},  [LS_PACK_W6] = {4, 2},
-    [LS_PACK_W8] = {8, 0}, [LS_PACK_IQ4] = {4, 0}, [LS_PACK_F16] = {16, 0}, [LS_PACK_F24] = {16, 8}};
+    [LS_PACK_W8] = {8, 0}, [LS_PACK_IQ4] = {4, 0}, [LS_PACK_F12] = {12, 0}, [LS_PACK_F14] = {14, 0}, [LS_PACK_F16] = {16, 0},
+    [LS_PACK_F13] = {13, 0}, [LS_PACK_F15] = {15, 0}, [LS_PACK_F24] = {16, 8}};
 
 static ls_pack_kind kind_of(const ls_weight_form *f, const ls_tensor *t) {
-    if (!f->quantised) return ls_contract_is_wide(f->contract) ? LS_PACK_F24 : LS_PACK_F16;
+    const bool wide = ls_contract_is_wide(f->contract);
+    if (t->format == LS_BF16) return wide ? LS_PACK_F13 : LS_PACK_F12;
+    if (t->format == LS_F16) return wide ? LS_PACK_F15 : LS_PACK_F14;
+    if (!f->quantised) return wide ? LS_PACK_F24 : LS_PACK_F16;
     if (t->format == LS_IQ4_NL) return LS_PACK_IQ4;
     switch (f->bits) {
     case 2: return LS_PACK_W2;
@@ -81,8 +85,7 @@ static inline void put_plane(uint8_t *span, int lane, const uint8_t *q, int bits
     }
 }
 
-/* The same for whole bytes. */
-static void put_bytes(uint8_t *span, int lane, const uint8_t *q) {
+void ls_pack_byte_span(uint8_t *span, int lane, const uint8_t *q) {
     for (int c = 0; c < 8; c++) {
         uint32_t x;
         memcpy(&x, q + 4 * c, sizeof x);
@@ -107,21 +110,9 @@ static void put_span(ls_pack_kind kind, uint8_t *span, int lane, const uint8_t *
         put_plane(span, lane, q, 4, 0);
         put_plane(span + 256, lane, q, 2, 4);
         break;
-    case LS_PACK_W8: put_bytes(span, lane, q); break;
+    case LS_PACK_W8: ls_pack_byte_span(span, lane, q); break;
     default: put_plane(span, lane, q, 4, 0); break; /* LS_PACK_W4, LS_PACK_IQ4 */
     }
-}
-
-/* The same of a float row, u [32]: a plane of the low 16 bits, and for LS_PACK_F24 one of the 8 above. */
-static void put_float_span(ls_pack_kind kind, uint8_t *span, int lane, const int32_t *u) {
-    uint8_t high[LS_SPAN];
-    for (int c = 0; c < LS_SPAN / 2; c++) {
-        uint32_t word = ((uint32_t)u[2 * c] & 0xFFFFu) | (uint32_t)u[2 * c + 1] << 16;
-        memcpy(span + 64 * c + 4 * lane, &word, sizeof word);
-    }
-    if (kind != LS_PACK_F24) return;
-    for (int k = 0; k < LS_SPAN; k++) high[k] = (uint8_t)((uint32_t)u[k] >> 16);
-    put_bytes(span + 64 * 16, lane, high);
 }
 
 /* unit, out: exponents of two. */
@@ -164,11 +155,7 @@ static void float_row(const job *j, int64_t row, uint8_t *tile, int lane, scratc
     for (int64_t g = 0; g < f->groups; g++)
         tile[w->scale_at + (size_t)g * w->entry_bytes + (size_t)lane] =
             (uint8_t)(s->scale[g] ? LS_EXACT_SCALE_BITS - ls_ceil_log2((uint64_t)s->scale[g]) : LS_EXACT_SCALE_BITS + 1);
-    for (int64_t k = 0; w->kind == LS_PACK_F24 && k < f->cols; k++) {
-        int32_t high = (s->u[k] + 2048) >> 12, low = s->u[k] - high * 4096;
-        s->u[k] = (int32_t)(((uint32_t)low & 0xFFFu) | ((uint32_t)high & 0xFFFu) << 12);
-    }
-    for (int64_t k = 0; k < w->spans; k++) put_float_span(w->kind, tile + w->span_at + (size_t)k * w->span_bytes, lane, s->u + k * LS_SPAN);
+    for (int64_t k = 0; k < w->spans; k++) ls_pack_float_span(w->kind, tile + w->span_at + (size_t)k * w->span_bytes, lane, s->u + k * LS_SPAN);
 }
 
 static void pack_tile(const job *j, int64_t tile_index, scratch *s) {

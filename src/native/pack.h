@@ -12,6 +12,7 @@
  * A span of a b-bit plane is 64 * b bytes: 4-byte words, sixteen (one a row) to a vector. A word holds 32 / b columns as
  * two 16-bit halves: column 2i in the low half and 2i + 1 in the high half, pair i of the vector at bit i * b of each
  * half. So one shift and one mask turn a vector into pairs of 16-bit integers, the operand of a dot product of pairs.
+ * Mantissas of f16 and bf16 weights have few significant bits and are codes of 12 to 15 bits instead (pack_floats.c).
  * Scales are kept as the file has them (f16, bf16, small integers), from which kernels derive S and M exactly.
  * Rows past the end have zero scales. */
 #ifndef LS_NATIVE_PACK_H
@@ -24,7 +25,7 @@ enum { LS_TILE = 16, LS_SPAN = 32 };
 
 /* Version of this layout: of all that is described above, of the planes and scale kinds below, and of what ls_packed_plan derives from a tensor. It is
  * bound into pack files (docs/pack.md), so it grows with every change of a byte of packed data, and files of another version are refused. */
-enum { LS_PACK_LAYOUT = 1 };
+enum { LS_PACK_LAYOUT = 2 };
 
 /* How integers are stored: W<bits> are plain unsigned integers in a plane of 8, 4 or 2 bits plus one of 2 or 1. */
 typedef enum ls_pack_kind {
@@ -35,13 +36,25 @@ typedef enum ls_pack_kind {
     LS_PACK_W6,
     LS_PACK_W8,
     LS_PACK_IQ4, /* 4-bit index into the IQ4_NL codebook */
-    LS_PACK_F16, /* signed 16-bit mantissa (exact16) */
-    LS_PACK_F24, /* signed 24-bit mantissa as two 12-bit halves: low | high << 12 (exact24) */
+    LS_PACK_F12, /* bf16 under exact16: codes of 12 bits */
+    LS_PACK_F14, /* f16 under exact16: codes of 14 bits */
+    LS_PACK_F16, /* f32 under exact16: signed 16-bit mantissa */
+    LS_PACK_F13, /* bf16 under exact24: codes of 13 bits */
+    LS_PACK_F15, /* f16 under exact24: codes of 15 bits */
+    LS_PACK_F24, /* f32 under exact24: signed 24-bit mantissa as two 12-bit halves: low | high << 12 */
     LS_PACK_COUNT
 } ls_pack_kind;
 
 /* Bits of the two planes of each kind; the second plane holds the bits above the first. */
 extern const int ls_pack_planes[LS_PACK_COUNT][2];
+
+/* Float kinds whose mantissas are codes: their significant bits and bits, 0 for other kinds. Defined here so that kernels are specialised by them. */
+static inline int ls_code_significand(int kind) {
+    return kind == LS_PACK_F12 || kind == LS_PACK_F13 ? 8 : kind == LS_PACK_F14 || kind == LS_PACK_F15 ? 11 : 0;
+}
+static inline int ls_code_bits(int kind) {
+    return kind == LS_PACK_F12 ? 12 : kind == LS_PACK_F13 ? 13 : kind == LS_PACK_F14 ? 14 : kind == LS_PACK_F15 ? 15 : 0;
+}
 
 /* A scale entry of one group; a second run of sixteen holds the minima when the format has them. */
 typedef enum ls_scale_kind {
@@ -90,6 +103,14 @@ void ls_packed_row(const ls_packed *w, int64_t row, float *out);
 
 /* Bytes of |w|'s data. */
 size_t ls_packed_bytes(const ls_packed *w);
+
+/* ---- Mantissas of float weights (pack_floats.c) ----------------------------------------------------------------- */
+
+/* Writes one span of a float row, mantissas u [32] of |kind|, as lane |lane| of |span|. Under exact24 |u| <= 127 * 2^16, under exact16 127 * 2^7. */
+void ls_pack_float_span(ls_pack_kind kind, uint8_t *span, int lane, const int32_t *u);
+
+/* The same for integers of whole bytes, q [32] (pack.c). */
+void ls_pack_byte_span(uint8_t *span, int lane, const uint8_t *q);
 
 /* ---- Scale entries (pack_scales.c) ----------------------------------------------------------------------------- */
 

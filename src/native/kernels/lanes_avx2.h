@@ -72,6 +72,34 @@ LS_INLINE lanes v_field(lanes x, int shift, int mask) {
 LS_INLINE lanes v_field_or(lanes x, int shift, int mask, lanes y) { return v_or(v_field(x, shift, mask), y); }
 LS_INLINE lanes v_shl16(lanes x, int n) { return (lanes){sll16(x.a, n), sll16(x.b, n)}; }
 LS_INLINE lanes v_sar16(lanes x, int n) { return (lanes){sra16(x.a, n), sra16(x.b, n)}; }
+LS_INLINE lanes v_xor(lanes x, lanes y) { return (lanes){_mm256_xor_si256(x.a, y.a), _mm256_xor_si256(x.b, y.b)}; }
+LS_INLINE __m256i exponents_of(__m256i field) { return _mm256_subs_epu16(field, _mm256_set1_epi16(1)); }
+LS_INLINE __m256i small_powers(__m256i k) { return _mm256_shuffle_epi8(_mm256_setr_epi64x(0x8040201008040201, 0, 0x8040201008040201, 0), k); }
+/* 2^k, k <= 7; 2^k, k <= 15, a byte each from the table and 0 where the index is 0x80. */
+LS_INLINE __m256i powers7(__m256i k) { return _mm256_and_si256(small_powers(k), _mm256_set1_epi16(255)); }
+LS_INLINE __m256i powers15(__m256i k) {
+    __m256i low = _mm256_or_si256(k, _mm256_set1_epi16((int16_t)0x8000)), high = _mm256_slli_epi16(_mm256_xor_si256(k, _mm256_set1_epi16(8)), 8);
+    return _mm256_or_si256(small_powers(low), small_powers(_mm256_or_si256(high, _mm256_set1_epi16(0x0080))));
+}
+/* The upper 16 bits of signed by unsigned products. */
+LS_INLINE __m256i mulhi_unsigned(__m256i a, __m256i p) {
+    return _mm256_add_epi16(_mm256_mulhi_epi16(a, p), _mm256_and_si256(a, _mm256_srai_epi16(p, 15)));
+}
+LS_INLINE lanes v_scaled(lanes x, lanes code, int shift, int bits) {
+    lanes field = v_field(code, shift, (1 << bits) - 1);
+    return (lanes){_mm256_mullo_epi16(x.a, powers7(exponents_of(field.a))), _mm256_mullo_epi16(x.b, powers7(exponents_of(field.b)))};
+}
+LS_INLINE lanes v_scaled_wide(lanes x, lanes code, int shift, int bits, lanes *low) {
+    lanes field = v_field(code, shift, (1 << bits) - 1);
+    __m256i a = powers15(exponents_of(field.a)), b = powers15(exponents_of(field.b));
+    *low = (lanes){_mm256_mullo_epi16(x.a, a), _mm256_mullo_epi16(x.b, b)};
+    return (lanes){mulhi_unsigned(x.a, a), mulhi_unsigned(x.b, b)};
+}
+LS_INLINE lanes v_where(lanes x, int shift, int bits, int value) {
+    lanes field = v_field(x, shift, (1 << bits) - 1);
+    const __m256i zero = _mm256_setzero_si256(), v = _mm256_set1_epi16((int16_t)value);
+    return (lanes){_mm256_andnot_si256(_mm256_cmpeq_epi16(field.a, zero), v), _mm256_andnot_si256(_mm256_cmpeq_epi16(field.b, zero), v)};
+}
 LS_INLINE lanes v_shl(lanes x, int n) {
     __m128i count = _mm_cvtsi32_si128(n);
     return (lanes){_mm256_sll_epi32(x.a, count), _mm256_sll_epi32(x.b, count)};

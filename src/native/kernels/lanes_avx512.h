@@ -62,6 +62,27 @@ LS_INLINE lanes v_field_or(lanes a, int shift, int mask, lanes b) { /* a & mask 
 }
 LS_INLINE lanes v_shl16(lanes a, int n) { return sll16(a, n); }
 LS_INLINE lanes v_sar16(lanes a, int n) { return sra16(a, n); }
+LS_INLINE lanes v_xor(lanes a, lanes b) { return _mm512_xor_si512(a, b); }
+/* The field of each index of a permutation, whose five bits end where the field does; and those indices. */
+LS_INLINE lanes fields_of_indices(int shift, int bits) {
+    const __m512i index = _mm512_cvtepi8_epi16(_mm256_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25,
+                                                                26, 27, 28, 29, 30, 31));
+    return v_field(index, shift + bits > 5 ? 5 - bits : shift, (1 << bits) - 1);
+}
+LS_INLINE lanes indices_of(lanes a, int shift, int bits) { return shift + bits > 5 ? srl16(a, shift + bits - 5) : a; }
+LS_INLINE lanes v_where(lanes a, int shift, int bits, int value) {
+    const __mmask32 set = _mm512_cmpneq_epi16_mask(fields_of_indices(shift, bits), _mm512_setzero_si512());
+    return _mm512_permutexvar_epi16(indices_of(a, shift, bits), _mm512_maskz_set1_epi16(set, (int16_t)value));
+}
+LS_INLINE lanes exponents_of_indices(int shift, int bits) { return _mm512_subs_epu16(fields_of_indices(shift, bits), _mm512_set1_epi16(1)); }
+LS_INLINE lanes v_scaled(lanes a, lanes code, int shift, int bits) {
+    return _mm512_sllv_epi16(a, _mm512_permutexvar_epi16(indices_of(code, shift, bits), exponents_of_indices(shift, bits)));
+}
+LS_INLINE lanes v_scaled_wide(lanes a, lanes code, int shift, int bits, lanes *low) {
+    const __m512i down = _mm512_sub_epi16(_mm512_set1_epi16(16), exponents_of_indices(shift, bits));
+    *low = v_scaled(a, code, shift, bits);
+    return _mm512_srav_epi16(a, _mm512_permutexvar_epi16(indices_of(code, shift, bits), down));
+}
 LS_INLINE lanes v_shl(lanes a, int n) { return _mm512_sll_epi32(a, _mm_cvtsi32_si128(n)); }
 LS_INLINE lanes v_sar(lanes a, int n) { return _mm512_sra_epi32(a, _mm_cvtsi32_si128(n)); }
 LS_INLINE lanes v_sar_each(lanes a, lanes n) { return _mm512_srav_epi32(a, n); }

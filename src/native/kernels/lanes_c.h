@@ -58,12 +58,13 @@ LS_INLINE lanes v_bytes(const uint8_t *p) {
     EACH r.v[i] = p[i];
     return r;
 }
+/* Sums are modulo 2^32, which only damaged weights need. */
 LS_INLINE lanes v_add(lanes a, lanes b) {
-    EACH a.v[i] += b.v[i];
+    EACH a.v[i] = (int32_t)((uint32_t)a.v[i] + (uint32_t)b.v[i]);
     return a;
 }
 LS_INLINE lanes v_sub(lanes a, lanes b) {
-    EACH a.v[i] -= b.v[i];
+    EACH a.v[i] = (int32_t)((uint32_t)a.v[i] - (uint32_t)b.v[i]);
     return a;
 }
 LS_INLINE lanes v_or(lanes a, lanes b) {
@@ -91,6 +92,52 @@ LS_INLINE lanes v_sar16(lanes a, int n) {
     EACH a.v[i] = halves((int16_t)a.v[i] >> n, a.v[i] >> 16 >> n);
     return a;
 }
+LS_INLINE lanes v_xor(lanes a, lanes b) {
+    EACH a.v[i] ^= b.v[i];
+    return a;
+}
+/* The halves of sixteen lanes, the low one first: compilers make vectors of loops over them. */
+typedef struct half_lanes {
+    uint16_t v[32];
+} half_lanes;
+LS_INLINE half_lanes halves_of(lanes a) {
+    half_lanes r;
+    memcpy(&r, &a, sizeof r);
+    return r;
+}
+LS_INLINE lanes lanes_of(half_lanes a) {
+    lanes r;
+    memcpy(&r, &a, sizeof r);
+    return r;
+}
+/* |value| in the halves whose fields, |bits| from bit |shift| on, are not 0. bits <= 5, and so in what follows. */
+LS_INLINE lanes v_where(lanes a, int shift, int bits, int value) {
+    half_lanes x = halves_of(v_field(a, shift, (1 << bits) - 1));
+    for (int i = 0; i < 32; i++) x.v[i] = (uint16_t)(-(x.v[i] != 0) & value);
+    return lanes_of(x);
+}
+/* 2^k of such fields, k one less than they are, or 0: compilers make no vectors of shifts by k. */
+LS_INLINE half_lanes powers_of(lanes code, int shift, int bits) {
+    half_lanes x = halves_of(v_field(code, shift, (1 << bits) - 1));
+    for (int i = 0; i < 32; i++) {
+        uint16_t k = (uint16_t)(x.v[i] - (x.v[i] != 0)), low = (uint16_t)((1 + (k & 1)) * (1 + (k >> 1 & 1) * 3));
+        x.v[i] = (uint16_t)((uint32_t)low * (uint16_t)((1 + (k >> 2 & 1) * 15) * (1 + (k >> 3 & 1) * 255)));
+    }
+    return x;
+}
+/* Each half of |a| times 2^k of the fields of |code|: k <= 7, and the product fits; or k <= 15, the lower 16 bits to *low and those above returned. */
+LS_INLINE lanes v_scaled(lanes a, lanes code, int shift, int bits) {
+    half_lanes x = halves_of(a), p = powers_of(code, shift, bits);
+    for (int i = 0; i < 32; i++) x.v[i] = (uint16_t)((uint32_t)x.v[i] * p.v[i]);
+    return lanes_of(x);
+}
+LS_INLINE lanes v_scaled_wide(lanes a, lanes code, int shift, int bits, lanes *low) {
+    half_lanes x = halves_of(a), p = powers_of(code, shift, bits), high;
+    for (int i = 0; i < 32; i++) high.v[i] = (uint16_t)((uint32_t)((int16_t)x.v[i] * p.v[i]) >> 16);
+    for (int i = 0; i < 32; i++) x.v[i] = (uint16_t)((uint32_t)x.v[i] * p.v[i]);
+    *low = lanes_of(x);
+    return lanes_of(high);
+}
 LS_INLINE lanes v_shl(lanes a, int n) {
     EACH a.v[i] = (int32_t)((uint32_t)a.v[i] << n);
     return a;
@@ -116,7 +163,7 @@ LS_INLINE lanes v_lookup16(const uint8_t *table, lanes index) {
 }
 /* acc + low(w) * low(x) + high(w) * high(x), the halves signed. x is what v_pair gives, the same in every lane. */
 LS_INLINE lanes v_dot(lanes acc, lanes w, lanes x) {
-    EACH acc.v[i] += (int16_t)w.v[i] * (int16_t)x.v[i] + (w.v[i] >> 16) * (x.v[i] >> 16);
+    EACH acc.v[i] = (int32_t)((uint32_t)acc.v[i] + (uint32_t)((int16_t)w.v[i] * (int16_t)x.v[i]) + (uint32_t)((w.v[i] >> 16) * (x.v[i] >> 16)));
     return acc;
 }
 /* Largest of |m| and the bits of |x| without their sign. */

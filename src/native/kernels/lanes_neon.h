@@ -95,6 +95,31 @@ LS_INLINE int32x4_t shr_each(int32x4_t x, int32x4_t n) {
     return vreinterpretq_s32_u32(vshlq_u32(U32(x), vnegq_s32(count)));
 }
 LS_INLINE lanes v_shr_each(lanes x, lanes y) { return TWO(lanes, shr_each); }
+LS_INLINE lanes v_xor(lanes x, lanes y) { return TWO(lanes, veorq_s32); }
+LS_INLINE int32x4_t less_one(int32x4_t x) { return vreinterpretq_s32_u16(vqsubq_u16(U16(x), vdupq_n_u16(1))); }
+LS_INLINE lanes exponents_of(lanes code, int shift, int bits) {
+    lanes x = v_field(code, shift, (1 << bits) - 1);
+    return ONE(lanes, less_one);
+}
+/* As in v_sar_each; shifts by 16 to the right leave the sign. */
+LS_INLINE int32x4_t scaled(int32x4_t x, int32x4_t k) { return vreinterpretq_s32_s16(vshlq_s16(S16(x), S16(k))); }
+LS_INLINE int32x4_t scaled_high(int32x4_t x, int32x4_t k) {
+    return vreinterpretq_s32_s16(vshlq_s16(S16(x), vsubq_s16(S16(k), vdupq_n_s16(16))));
+}
+LS_INLINE lanes v_scaled(lanes x, lanes code, int shift, int bits) {
+    lanes y = exponents_of(code, shift, bits);
+    return TWO(lanes, scaled);
+}
+LS_INLINE lanes v_scaled_wide(lanes x, lanes code, int shift, int bits, lanes *low) {
+    lanes y = exponents_of(code, shift, bits);
+    *low = TWO(lanes, scaled);
+    return TWO(lanes, scaled_high);
+}
+LS_INLINE int32x4_t where4(int32x4_t x, int32x4_t value) { return vandq_s32(vreinterpretq_s32_u16(vtstq_u16(U16(x), U16(x))), value); }
+LS_INLINE lanes v_where(lanes a, int shift, int bits, int value) {
+    lanes x = v_field(a, shift, (1 << bits) - 1), y = v_set(value | value << 16);
+    return TWO(lanes, where4);
+}
 LS_INLINE int32x4_t lookup4(uint8x16_t table, int32x4_t x) {
     return vandq_s32(vreinterpretq_s32_u8(vqtbl1q_u8(table, vreinterpretq_u8_s32(x))), vdupq_n_s32(0x00FF00FF));
 }

@@ -54,27 +54,27 @@ V_BODY lanes low_bytes(lanes a, lanes b) {
 V_BODY int lowered(const ls_packed *w, int kind) { return kind == LS_PACK_W8 || kind == LS_PACK_IQ4 ? 128 : w->form.zero; }
 
 /* Columns [4 * i, 4 * i + 4) of a span to row |at| of the planes. */
-V_BODY void unpack_columns(int kind, const uint8_t *span, int i, lanes low, amx_work *k, int tile, int64_t at) {
+V_BODY void unpack_columns(int kind, int xp, const uint8_t *span, int i, lanes low, amx_work *k, int tile, int64_t at) {
     lanes a[2], b[2];
     weight_pair(kind, span, 2 * i, a);
     weight_pair(kind, span, 2 * i + 1, b);
-    if (kind == LS_PACK_F24) {
+    if (weight_planes(kind) == 2 && xp == 2) {
         lanes lower_a = lower_half(a[0], a[1]), lower_b = lower_half(b[0], b[1]);
         v_store(k->w[0][tile][at], low_bytes(upper_half(a[0], a[1]), upper_half(b[0], b[1])));
         v_store(k->w[1][tile][at], low_bytes(v_field(lower_a, 8, 255), v_field(lower_b, 8, 255)));
         v_store(k->w[2][tile][at], low_bytes(lower_a, lower_b));
-    } else if (kind == LS_PACK_F16) {
+    } else if (weight_planes(kind) == 2) {
         for (int j = 0; j < 2; j++) v_store(k->w[j][tile][at], low_bytes(a[j], b[j]));
     } else v_store(k->w[0][tile][at], low_bytes(v_sub16(a[0], low), v_sub16(b[0], low)));
 }
 
 /* Spans [begin, end) of |data| as tile |tile|. */
-V_BODY void unpack_bytes(const ls_packed *w, const uint8_t *data, int64_t begin, int64_t end, amx_work *k, int tile, int kind) {
+V_BODY void unpack_bytes(const ls_packed *w, const uint8_t *data, int64_t begin, int64_t end, amx_work *k, int tile, int kind, int xp) {
     const int take = lowered(w, kind);
     const lanes low = v_set(take | take << 16);
     for (int64_t s = begin; s < end; s++) {
         const uint8_t *span = data + w->span_at + (size_t)s * w->span_bytes;
-        V_UNROLL for (int i = 0; i < LS_SPAN / 4; i++) unpack_columns(kind, span, i, low, k, tile, (s - begin) * (LS_SPAN / 4) + i);
+        V_UNROLL for (int i = 0; i < LS_SPAN / 4; i++) unpack_columns(kind, xp, span, i, low, k, tile, (s - begin) * (LS_SPAN / 4) + i);
     }
     unpack_scales(w, data, begin, end, (uint8_t *)k->scale[0][tile], (uint8_t *)k->min[0][tile]);
 }
@@ -318,7 +318,7 @@ V_BODY void amx_tiles(const ls_packed *w, const uint8_t *const data[V_TILES], co
         for (int t = 0; t < V_TILES; t++) k->rows[r][t] = (sums){w_zero(), w_zero()};
     for (int64_t s = 0; s < w->spans; s += chunk) {
         int64_t end = w->spans - s < chunk ? w->spans : s + chunk;
-        for (int t = 0; t < V_TILES && *held != s; t++) unpack_bytes(w, data[t], s, end, k, t, kind);
+        for (int t = 0; t < V_TILES && *held != s; t++) unpack_bytes(w, data[t], s, end, k, t, kind, xp);
         *held = s;
         for (int64_t r = 0; r < n; r += step) rows(w, s, end, k, x, row + r, n - r < step ? n - r : step, k->rows + r);
     }

@@ -8,7 +8,9 @@
 #ifndef LS_NATIVE_KERNELS_LINEAR_BODY_H
 #define LS_NATIVE_KERNELS_LINEAR_BODY_H
 
-V_BODY int weight_planes(int kind) { return kind == LS_PACK_F16 || kind == LS_PACK_F24 ? 2 : 1; }
+V_BODY int weight_planes(int kind) { return kind >= LS_PACK_F12 ? 2 : 1; }
+
+#include "native/kernels/linear_coded.h"
 
 /* Pair |i| (columns 2i and 2i + 1) of a span: w[0], and for two planes w[1]. Plain integers keep their zero point. */
 V_BODY void weight_pair(int kind, const uint8_t *span, int i, lanes w[2]) {
@@ -30,11 +32,15 @@ V_BODY void weight_pair(int kind, const uint8_t *span, int i, lanes w[2]) {
         break;
     case LS_PACK_W8: w[0] = v_field(v_load(span + i / 2 * 64), i % 2 * 8, 255); break;
     case LS_PACK_IQ4: w[0] = v_lookup16(ls_iq4_codebook, v_field(v_load(span + i / 4 * 64), i % 4 * 4, 15)); break;
+    case LS_PACK_F12:
+    case LS_PACK_F14:
     case LS_PACK_F16: /* w = 256 * w[0] + w[1], w[1] unsigned */
-        raw = v_load(span + i * 64);
+        raw = float_pair(kind, span, i);
         w[0] = v_sar16(raw, 8);
         w[1] = v_field(raw, 0, 255);
         break;
+    case LS_PACK_F13:
+    case LS_PACK_F15: wide_pair(kind, span, i, w); break;
     default: /* LS_PACK_F24: w = 4096 * w[0] + w[1], both signed */
         raw = v_load(span + i * 64);
         w[1] = v_sar16(v_shl16(raw, 4), 4);
@@ -70,6 +76,11 @@ V_BODY lanes aligned(const lanes acc[3], int wp, int xp, int c, int32_t half, in
 /* What sum 0 starts from when nothing else does: the addend that rounds, where it may be added first. */
 V_BODY int32_t first_sum(int wp, int xp, int32_t half) { return wp == 1 && xp == 1 ? half : 0; }
 
+/* S of the sixteen rows of a float matrix for group |g|. */
+V_BODY lanes drop_scales(const ls_packed *w, const uint8_t *tile, int64_t g) {
+    return v_shr_each(v_set(1 << LS_EXACT_SCALE_BITS), v_bytes(tile + w->scale_at + (size_t)g * w->entry_bytes));
+}
+
 /* S and M of the sixteen rows for group |g|; M only when the format has minima. */
 V_BODY void load_scales(const ls_packed *w, const uint8_t *tile, int64_t g, floats unit, lanes *s, lanes *m) {
     const uint8_t *entry = tile + w->scale_at + (size_t)g * w->entry_bytes, *second = entry + w->entry_bytes / 2;
@@ -98,7 +109,7 @@ V_BODY void load_scales(const ls_packed *w, const uint8_t *tile, int64_t g, floa
         *s = v_round(f_mul(f_nibble(entry, 0), f_mul(f_half(super), unit)));
         *m = v_round(f_mul(f_nibble(entry, 4), f_mul(f_half(super + 32), unit)));
         break;
-    default: /* LS_SCALE_DROP */ *s = v_shr_each(v_set(1 << LS_EXACT_SCALE_BITS), v_bytes(entry)); break;
+    default: /* LS_SCALE_DROP */ *s = drop_scales(w, tile, g); break;
     }
 }
 
@@ -143,20 +154,24 @@ V_BODY void finish(const ls_packed *w, const uint8_t *tile, int64_t n, const sum
 /* Bytes between what is multiplied and what is fetched. */
 enum { AHEAD = 8192 };
 
-/* 64-byte lines of half a span, rounded up. */
-V_BODY int half_lines(int kind) {
+/* 64-byte lines of a span. */
+V_BODY int span_lines(int kind) {
     switch (kind) {
-    case LS_PACK_W2: return 1;
-    case LS_PACK_W3:
+    case LS_PACK_W2: return 2;
+    case LS_PACK_W3: return 3;
     case LS_PACK_W4:
-    case LS_PACK_IQ4: return 2;
-    case LS_PACK_W5:
-    case LS_PACK_W6: return 3;
-    case LS_PACK_W8: return 4;
-    case LS_PACK_F16: return 8;
-    default: return 12;
+    case LS_PACK_IQ4: return 4;
+    case LS_PACK_W5: return 5;
+    case LS_PACK_W6: return 6;
+    case LS_PACK_W8: return 8;
+    case LS_PACK_F16: return 16;
+    case LS_PACK_F24: return 24;
+    default: return ls_code_bits(kind);
     }
 }
+
+/* Lines fetched before those of half |part|, an even number for the first half: memory gives pairs of lines sooner than halves of them. */
+V_BODY int lines_before(int kind, int part) { return part == 2 ? span_lines(kind) : part * ((span_lines(kind) + 3) / 4 * 2); }
 
 #include "native/kernels/linear_line.h"
 
@@ -190,7 +205,7 @@ V_BODY int64_t piece_spans(const ls_packed *w, int64_t cols) {
 /* ---- Several rows ------------------------------------------------------------------------------------------------- */
 
 /* Unpacked weights of V_TILES tiles: pairs [pair, plane, tile] with the zero point subtracted, scales and minima [group, tile]; and for
- * linear_cross.h sums of products of neighbours [group, tile]. For F16 the table is that of linear_wrap.h. */
+ * linear_cross.h sums of products of neighbours [group, tile]. For floats under exact16 the table is that of linear_wrap.h. */
 typedef struct table {
     uint8_t *pairs, *scale, *min, *cross;
     sums *sums; /* [LS_LINEAR_TOKENS, V_TILES] */
@@ -211,12 +226,12 @@ V_BODY table table_of(void *scratch) {
 #include "native/kernels/linear_wrap.h"
 #endif
 
-/* Columns [16 * part, 16 * part + 16) of a span to |to|, and the products of their neighbours to the sums |cross|; for F16 as in wrap_unpack(). */
+/* Columns [16 * part, 16 * part + 16) of a span to |to|, and the products of their neighbours to the sums |cross|; for floats as in wrap_unpack(). */
 V_BODY void unpack_part(int kind, int xp, const uint8_t *span, int part, lanes zero, uint8_t *to, lanes *cross) {
     const int wp = weight_planes(kind);
 #if V_ASSEMBLY
-    if (kind == LS_PACK_F16) {
-        wrap_unpack(span + part * 8 * 64, to, cross);
+    if (wp == 2 && xp == 1) {
+        wrap_unpack(kind, span, part, to, cross);
         return;
     }
 #endif
@@ -231,7 +246,7 @@ V_BODY void unpack_part(int kind, int xp, const uint8_t *span, int part, lanes z
 }
 
 /* Bytes of such a part in the table, all tiles. */
-V_BODY int part_bytes(int kind) { return V_ASSEMBLY && kind == LS_PACK_F16 ? 12 * V_TILES * 64 : weight_planes(kind) * 8 * V_TILES * 64; }
+V_BODY int part_bytes(int kind, int xp) { return (V_ASSEMBLY && weight_planes(kind) == 2 && xp == 1 ? 12 : weight_planes(kind) * 8) * V_TILES * 64; }
 
 /* Spans [begin, end) of tile |data| into place |at| of the table. */
 V_BODY void unpack(const ls_packed *w, const uint8_t *tile, int64_t begin, int64_t end, const table *t, int at, int kind, int xp) {
@@ -240,7 +255,7 @@ V_BODY void unpack(const ls_packed *w, const uint8_t *tile, int64_t begin, int64
     uint8_t *to = t->pairs + at * 64, *cross_to = t->cross + at * 64;
     for (int64_t k = begin; k < end; k++) {
         const uint8_t *span = tile + w->span_at + (size_t)k * w->span_bytes;
-        V_UNROLL for (int part = 0; part < 2; part++, to += part_bytes(kind)) {
+        V_UNROLL for (int part = 0; part < 2; part++, to += part_bytes(kind, xp)) {
             unpack_part(kind, xp, span, part, zero, to, &cross);
             if (!V_ASSEMBLY || xp == 2 || (2 * k + part + 1) % parts) continue;
             v_store(cross_to, cross);
@@ -387,7 +402,7 @@ V_BODY void linear_size(const ls_packed *w, int64_t tile_begin, int64_t tile_end
     }
 #endif
 #if V_ASSEMBLY
-    if (kind == LS_PACK_F16 && (row_end - row_begin) % OVERLAP_ROWS) { /* whose table serves so many rows at a time */
+    if (weight_planes(kind) == 2 && xp == 1 && (row_end - row_begin) % OVERLAP_ROWS) { /* whose table serves so many rows at a time */
         int64_t rest = row_end - (row_end - row_begin) % OVERLAP_ROWS;
         direct_rows(w, tile_begin, tile_end, x, rest, row_end, out, kind, xp, size);
         row_end = rest;

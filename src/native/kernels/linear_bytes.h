@@ -58,7 +58,7 @@ V_BODY void byte_tile(const ls_packed *w, const uint8_t *tile, int kind, int siz
             int64_t g = (k * 2 + part) >> size;
             if (part * 16 % group == 0)
                 V_UNROLL for (int r = 0; r < n; r++) acc[r] = b_first(l[r].half[block] - zero * l[r].sum[0][g]);
-            V_UNROLL for (int i = 0; i < half_lines(kind); i++) LS_PREFETCH(span + AHEAD + (part % 2 * half_lines(kind) + i) * 64);
+            V_UNROLL for (int i = lines_before(kind, part % 2); i < lines_before(kind, part % 2 + 1); i++) LS_PREFETCH(span + AHEAD + i * 64);
             byte_acts v[BYTE_ROWS];
             V_UNROLL for (int r = 0; r < n; r++) v[r] = b_split(l[r].x[0] + (k * 2 + part) * 16, order);
             V_UNROLL for (int i = 0; i < 2; i++) {

@@ -24,21 +24,22 @@ enum { CHAINS = 4 };
 V_BODY int chains_of(int kind, int xp, int tiles) { return tiles > 1 && weight_planes(kind) + xp > 2 ? CHAINS / 2 : CHAINS; }
 
 /* Distance to what is fetched while byte |at| of a tile is read: AHEAD bytes on, or twice that, counted among every |tiles|-th tile. Memory at its fastest
- * wants twice, but what lies past the end of a task is fetched for nothing, so only tasks of LONG bytes have it. */
+ * wants twice for weights of few bits, but what lies past the end of a task is fetched for nothing, so only tasks of LONG bytes have it. */
 typedef struct reach {
     size_t edge, near, far; /* near before the edge, far from there on */
 } reach;
 
-V_BODY reach reach_of(const ls_packed *w, int tiles, int64_t task_tiles) {
+V_BODY reach reach_of(const ls_packed *w, int kind, int tiles, int64_t task_tiles) {
     enum { LONG = 1 << 20 };
-    size_t ahead = (size_t)task_tiles * w->tile_bytes >= LONG ? 2 * AHEAD : AHEAD, passed = ahead / w->tile_bytes, others = (size_t)(tiles - 1) * w->tile_bytes;
+    const bool far = span_lines(kind) < 8 && (size_t)task_tiles * w->tile_bytes >= LONG;
+    size_t ahead = far ? 2 * AHEAD : AHEAD, passed = ahead / w->tile_bytes, others = (size_t)(tiles - 1) * w->tile_bytes;
     return (reach){.edge = (passed + 1) * w->tile_bytes - ahead, .near = ahead + passed * others, .far = ahead + (passed + 1) * others};
 }
 
 V_BODY size_t ahead_of(const reach *r, size_t at) { return at < r->edge ? r->near : r->far; }
 
 /* Pairs of columns in one word of a kind's first plane. */
-V_BODY int word_pairs(int kind) { return kind >= LS_PACK_F16 ? 1 : kind == LS_PACK_W8 ? 2 : kind == LS_PACK_W2 || kind == LS_PACK_W3 ? 8 : 4; }
+V_BODY int word_pairs(int kind) { return weight_planes(kind) == 2 ? 1 : kind == LS_PACK_W8 ? 2 : kind == LS_PACK_W2 || kind == LS_PACK_W3 ? 8 : 4; }
 
 /* Where a kind's second plane begins, and its lines in a span; 0 without one. */
 V_BODY int second_at(int kind) { return kind == LS_PACK_F24 ? 1024 : kind == LS_PACK_W3 ? 128 : 256; }
@@ -73,13 +74,13 @@ V_BODY void line_dot(int kind, int xp, const uint8_t *const span[V_LINE_TILES], 
     const int pairs = word_pairs(kind), chains = chains_of(kind, xp, tiles), lines = second_lines(kind);
     lanes first[V_LINE_TILES], second[V_LINE_TILES];
     for (int t = 0; t < tiles; t++) {
-        if (tiles == 1) V_UNROLL for (int i = 0; i < half_lines(kind); i++) LS_PREFETCH(span[t] + ahead + (part * half_lines(kind) + i) * 64);
+        if (tiles == 1) V_UNROLL for (int i = lines_before(kind, part); i < lines_before(kind, part + 1); i++) LS_PREFETCH(span[t] + ahead + i * 64);
         else V_UNROLL for (int i = part; i < lines; i += 2) LS_PREFETCH(span[t] + ahead + second_at(kind) + i * 64);
         second[t] = lines == 1 || lines == 2 ? v_load(span[t] + second_at(kind) + (lines == 2 ? part * 64 : 0)) : v_set(0);
     }
     V_UNROLL for (int word = part * 8; word < part * 8 + 8; word += pairs) {
         for (int t = 0; t < tiles; t++) {
-            first[t] = v_load(span[t] + word / pairs * 64);
+            first[t] = weight_planes(kind) == 2 ? v_set(0) : v_load(span[t] + word / pairs * 64);
             if (tiles == 1) continue;
             V_PIN(first[t]); /* one load, not one for each field */
             LS_PREFETCH(span[t] + ahead + word / pairs * 64);
@@ -138,6 +139,10 @@ V_BODY void end_line(const ls_packed *w, const uint8_t *tile, int kind, int xp, 
     lanes s, m = v_set(0), a = line_aligned(w, kind, xp, size, l, block, acc, chains);
     size_t entry = w->scale_at + (size_t)g * w->entry_bytes;
     if (kind != LS_PACK_W8) LS_PREFETCH(tile + entry + ahead_of(r, entry));
+    if (weight_planes(kind) == 2) { /* known to the compiler, unlike what load_scales() looks at */
+        add_scaled(part, a, drop_scales(w, tile, g), xp);
+        return;
+    }
     load_scales(w, tile, g, unit, &s, &m);
     add_scaled(part, a, s, xp);
     if (w->form.has_min) add_mean(part, l->mean[g], m, xp);
@@ -187,9 +192,9 @@ V_BODY void line_tiles(const ls_packed *w, int64_t tile, int64_t tile_end, const
 V_BODY void one_row(const ls_packed *w, int64_t tile_begin, int64_t tile_end, const ls_acts *x, int64_t row, const ls_linear_out *out, int kind, int xp,
                     int size) {
     /* What is read at the memory's speed is read better as one stream. */
-    const int tiles = xp == 2 && kind < LS_PACK_F16 && kind != LS_PACK_W8 ? V_LINE_TILES : 1;
+    const int tiles = xp == 2 && weight_planes(kind) == 1 && kind != LS_PACK_W8 ? V_LINE_TILES : 1;
     line l = line_of(x, row, xp, size);
-    reach r = reach_of(w, tiles, tile_end - tile_begin);
+    reach r = reach_of(w, kind, tiles, tile_end - tile_begin);
     for (int64_t i = tile_begin; i < tile_end; i += tiles) line_tiles(w, i, tile_end, x, row, &l, out, kind, xp, size, tiles, &r);
 }
 

@@ -1,11 +1,11 @@
-/* Several rows of the exact linear operator straight from packed weights: every register of weights is unpacked once and multiplied by
- * DIRECT_ROWS rows. Sums stay in registers over a part of the row of weights, under exact16 the whole. Included by linear_body.h for levels with the
- * registers for it. */
+/* Several rows of the exact linear operator straight from packed weights: every register of weights is unpacked once and multiplied by up to DIRECT_ROWS
+ * rows. Sums stay in registers over a part of the row of weights, under exact16 the whole, where there are enough. Included by linear_body.h for levels
+ * with the registers for it. */
 #ifndef LS_NATIVE_KERNELS_LINEAR_ROWS_H
 #define LS_NATIVE_KERNELS_LINEAR_ROWS_H
 
 /* Bytes of activations that are multiplied by all tiles of a task before the next ones are: they should stay in the second-level cache. */
-enum { ROWS_BYTES = 256 << 10, DIRECT_ROWS = 4, DIRECT_TILES = 2 };
+enum { ROWS_BYTES = 256 << 10, DIRECT_ROWS = 8, DIRECT_TILES = 2 };
 
 /* What a block of rows by tiles reads: row r's columns are r * stride integers on, its blocks r * blocks, its groups r * groups. */
 typedef struct patch {
@@ -62,10 +62,11 @@ V_BODY void end_patch(const ls_packed *w, const patch *p, int kind, int xp, int6
     const int wp = weight_planes(kind);
     V_UNROLL for (int t = 0; t < tiles; t++) {
         lanes s, m = v_set(0);
-        load_scales(w, p->tile[t], g, unit[t], &s, &m);
+        if (wp == 2) s = drop_scales(w, p->tile[t], g);
+        else load_scales(w, p->tile[t], g, unit[t], &s, &m);
         V_UNROLL for (int r = 0; r < n; r++)
             add_scaled(&z[r][t], aligned(acc[r][t], wp, xp, w->form.c, p->half[r * p->blocks + block], p->drop[r * p->blocks + block]), s, xp);
-        if (!w->form.has_min) continue;
+        if (wp == 2 || !w->form.has_min) continue;
         V_UNROLL for (int r = 0; r < n; r++) add_mean(&z[r][t], p->mean[r * p->groups + g], m, xp);
     }
 }
@@ -107,39 +108,39 @@ V_BODY void multiply_patch(const ls_packed *w, const patch *p, int kind, int xp,
     }
 }
 
-/* Rows [begin, end) multiply one pair of tiles, several rows in a pass, before the next pair; a row left over goes alone. */
-typedef struct pair_rows {
+/* Rows [begin, end) multiply one or two tiles, several rows in a pass, before the next tiles; a row left over goes alone. */
+typedef struct rows_by_tiles {
     int64_t tile, tile_end, begin, end;
-} pair_rows;
+} rows_by_tiles;
 
-/* 64-byte lines of the pair of tiles at |tile|; 0 past the end. */
-V_BODY int64_t pair_lines(const ls_packed *w, int64_t tile, int64_t tile_end) {
-    int64_t count = tile_end - tile < DIRECT_TILES ? tile_end - tile : DIRECT_TILES;
+/* 64-byte lines of the |tiles| tiles at |tile|; 0 past the end. */
+V_BODY int64_t lines_of(const ls_packed *w, int64_t tile, int64_t tile_end, int tiles) {
+    int64_t count = tile_end - tile < tiles ? tile_end - tile : tiles;
     return count > 0 ? count * (int64_t)(w->tile_bytes / 64) : 0;
 }
 
 /* Shares the reading of the next tiles among the passes over these: a pass that read its tiles alone would wait for memory, and the passes after it, which
  * have them in the cache, would leave memory idle. */
-V_BODY void fetch_next(patch *p, const ls_packed *w, const pair_rows *a, int64_t row, int n, int size) {
+V_BODY void fetch_next(patch *p, const ls_packed *w, const rows_by_tiles *a, int64_t row, int n, int tiles, int size) {
     int64_t rows = (a->end - a->begin) / 2 * 2, steps = size == LS_SUM_64 ? (w->spans + 1) / 2 : w->spans;
-    int64_t next = a->tile + DIRECT_TILES, lines = pair_lines(w, next, a->tile_end);
+    int64_t next = a->tile + tiles, lines = lines_of(w, next, a->tile_end, tiles);
     p->lines = (int)((lines * n + rows * steps - 1) / (rows * steps));
     p->next = lines ? w->data + (size_t)next * w->tile_bytes + (size_t)(lines * (row - a->begin) / rows) * 64 : w->data;
 }
 
-/* Nothing has fetched the first pair of a task. */
-V_BODY void fetch_first(const ls_packed *w, int64_t tile, int64_t tile_end) {
+/* Nothing has fetched the first tiles of a task. */
+V_BODY void fetch_first(const ls_packed *w, int64_t tile, int64_t tile_end, int tiles) {
     enum { MOST = ROWS_BYTES / 64 };
     const uint8_t *data = w->data + (size_t)tile * w->tile_bytes;
-    for (int64_t i = 0, lines = pair_lines(w, tile, tile_end); i < lines && i < MOST; i++) LS_PREFETCH_NEXT(data + i * 64);
+    for (int64_t i = 0, lines = lines_of(w, tile, tile_end, tiles); i < lines && i < MOST; i++) LS_PREFETCH_NEXT(data + i * 64);
 }
 
-V_BODY void patch_rows(const ls_packed *w, const pair_rows *a, const ls_acts *x, int64_t row, const ls_linear_out *out, int kind, int xp, int size, int n) {
-    enum { tiles = DIRECT_TILES };
+V_BODY void patch_rows(const ls_packed *w, const rows_by_tiles *a, const ls_acts *x, int64_t row, const ls_linear_out *out, int kind, int xp, int size, int n,
+                       int tiles) {
     sums z[DIRECT_ROWS][DIRECT_TILES];
     patch p = patch_of(x, row, xp, size);
     for (int t = 0; t < tiles; t++) p.tile[t] = tile_data(w, a->tile + t, a->tile_end);
-    fetch_next(&p, w, a, row, n, size);
+    fetch_next(&p, w, a, row, n, tiles, size);
     multiply_patch(w, &p, kind, xp, size, z, n, tiles);
     for (int r = 0; r < n; r++)
         for (int t = 0; t < tiles && a->tile + t < a->tile_end; t++) finish(w, p.tile[t], (a->tile + t) * LS_TILE, &z[r][t], x, row + r, out, xp);
@@ -147,17 +148,18 @@ V_BODY void patch_rows(const ls_packed *w, const pair_rows *a, const ls_acts *x,
 
 V_BODY void direct_rows(const ls_packed *w, int64_t tile_begin, int64_t tile_end, const ls_acts *x, int64_t row_begin, int64_t row_end,
                         const ls_linear_out *out, int kind, int xp, int size) {
-    const bool planes = xp + weight_planes(kind) > 2;
-    const int n = planes ? DIRECT_ROWS / 2 : DIRECT_ROWS;
+    const bool planes = xp + weight_planes(kind) > 2, coded = ls_code_bits(kind) > 0;
+    const int n = coded ? DIRECT_ROWS / xp : planes ? 2 : 4, tiles = coded ? 1 : DIRECT_TILES; /* codes take long to unpack */
     int64_t held = ROWS_BYTES / (x->blocks * LS_EXACT_BLOCK * 2 * xp) / n * n;
     if (held < n) held = n;
     for (int64_t begin = row_begin; begin < row_end; begin += held) {
-        fetch_first(w, tile_begin, tile_end);
-        pair_rows a = {.tile = tile_begin, .tile_end = tile_end, .begin = begin, .end = row_end - begin < held ? row_end : begin + held};
-        for (; a.tile < tile_end; a.tile += DIRECT_TILES) {
-            int64_t row = begin, last = tile_end - a.tile < DIRECT_TILES ? tile_end : a.tile + DIRECT_TILES;
-            for (; row + n <= a.end; row += n) patch_rows(w, &a, x, row, out, kind, xp, size, n);
-            for (; !planes && row + 2 <= a.end; row += 2) patch_rows(w, &a, x, row, out, kind, xp, size, 2);
+        fetch_first(w, tile_begin, tile_end, tiles);
+        rows_by_tiles a = {.tile = tile_begin, .tile_end = tile_end, .begin = begin, .end = row_end - begin < held ? row_end : begin + held};
+        for (; a.tile < tile_end; a.tile += tiles) {
+            int64_t row = begin, last = tile_end - a.tile < tiles ? tile_end : a.tile + tiles;
+            for (; row + n <= a.end; row += n) patch_rows(w, &a, x, row, out, kind, xp, size, n, tiles);
+            for (; n > 4 && row + 4 <= a.end; row += 4) patch_rows(w, &a, x, row, out, kind, xp, size, 4, tiles);
+            for (; n > 2 && row + 2 <= a.end; row += 2) patch_rows(w, &a, x, row, out, kind, xp, size, 2, tiles);
             for (; row < a.end; row++) one_row(w, a.tile, last, x, row, out, kind, xp, size);
         }
     }

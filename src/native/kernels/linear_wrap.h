@@ -60,10 +60,10 @@ static inline void wrap_groups(overlap_state *s, const uint8_t *quads, const uin
           "xmm16", "xmm17", "xmm18", "xmm19", "xmm20", "xmm21", "xmm22", "xmm23", "xmm24", "xmm25", "xmm26", "xmm27", "xmm28", "xmm29", "xmm30");
 }
 
-/* Sixteen columns of packed weights to |to|, and -128 times their high bytes to the sums |high|. */
-V_BODY void wrap_unpack(const uint8_t *packed, uint8_t *to, lanes *high) {
+/* Columns [16 * part, 16 * part + 16) of a span to |to|, and -128 times their high bytes to the sums |high|. */
+V_BODY void wrap_unpack(int kind, const uint8_t *span, int part, uint8_t *to, lanes *high) {
     V_UNROLL for (int i = 0; i < 4; i++, to += WRAP_QUAD) {
-        lanes first = v_load(packed + 2 * i * 64), second = v_load(packed + (2 * i + 1) * 64);
+        lanes first = float_pair(kind, span, part * 8 + 2 * i), second = float_pair(kind, span, part * 8 + 2 * i + 1);
         lanes bytes = _mm512_mask_blend_epi8(0xAAAAAAAAAAAAAAAA, v_field(first, 8, 255), second);
         v_store(to, first);
         v_store(to + V_TILES * 64, second);

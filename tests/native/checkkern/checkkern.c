@@ -65,7 +65,7 @@ static void sweep(const ck_format *f, ls_contract contract, uint64_t seed, ls_po
     }
 }
 
-/* The largest sums of many rows, for kernels only: digests are of sweep(). */
+/* The largest sums of many rows, and every code of float weights, for kernels only: digests are of sweep(). */
 static void extremes(const ck_format *f, ls_contract contract, uint64_t seed, ls_pool *pool, case_fn *fn, void *ctx) {
     static const ck_weights weights[] = {CK_W_ONES, CK_W_ALTERNATING};
     static const ck_inputs inputs[] = {CK_X_LARGEST, CK_X_ALTERNATING};
@@ -73,6 +73,12 @@ static void extremes(const ck_format *f, ls_contract contract, uint64_t seed, ls
     for (int j = 0; j < 4; j++) {
         const int64_t k = ck_granule(f) <= 32 ? odd[j] : ck_granule(f) <= 64 ? even[j] : 256;
         ck_case c = {f, contract, 17, k, 34, weights[j / 2], inputs[j % 2], (ck_side)(j & 1), false, seed + 4000 + (uint64_t)j};
+        with_case(&c, pool, fn, ctx);
+    }
+    if (f->format != LS_F16 && f->format != LS_BF16) return;
+    static const int64_t rows[] = {1, 15, 34}; /* alone; in all blocks of rows; many */
+    for (int j = 0; j < 3; j++) {
+        ck_case c = {f, contract, 66, 832, rows[j], CK_W_EVERY, CK_X_RANDOM, (ck_side)(j & 1), false, seed + 5000 + (uint64_t)j};
         with_case(&c, pool, fn, ctx);
     }
 }

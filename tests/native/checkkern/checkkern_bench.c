@@ -45,7 +45,7 @@ static timing measure(ls_linear_fn *fn, const ls_packed *w, const ls_acts *x, in
 
 /* The format that stands for a kind of storage. */
 static const char *format_of(ls_pack_kind kind) {
-    static const char *const names[LS_PACK_COUNT] = {"Q2_K", "Q3_K", "Q4_1", "Q5_1", "Q6_K", "Q8_0", "IQ4_NL", "BF16", "BF16"};
+    static const char *const names[LS_PACK_COUNT] = {"Q2_K", "Q3_K", "Q4_1", "Q5_1", "Q6_K", "Q8_0", "IQ4_NL", "BF16", "F16", "F32", "BF16", "F16", "F32"};
     return names[kind];
 }
 
