@@ -7,7 +7,7 @@
  *     uint8 out[16]    R + c + h + 127: 2^(R + c + h) turns the integer sum into a float
  *     scale entries    one per group, in the way of ls_scale_kind
  *     super entries    K quants only: per 256 columns f16 d[16], and f16 -dmin[16] when there are minima
- *     spans            one per 32 columns: the integers, as bit planes
+ *     spans            one per 32 columns: the integers, as bit planes, or codes
  *
  * A span of a b-bit plane is 64 * b bytes: 4-byte words, sixteen (one a row) to a vector. A word holds 32 / b columns as
  * two 16-bit halves: column 2i in the low half and 2i + 1 in the high half, pair i of the vector at bit i * b of each
@@ -36,7 +36,7 @@ typedef enum ls_pack_kind {
     LS_PACK_W6,
     LS_PACK_W8,
     LS_PACK_IQ4, /* 4-bit index into the IQ4_NL codebook */
-    LS_PACK_F12, /* bf16 under exact16: codes of 12 bits */
+    LS_PACK_F12, /* bf16 under exact16: codes of 12 bits; from here on kinds are of floats */
     LS_PACK_F14, /* f16 under exact16: codes of 14 bits */
     LS_PACK_F16, /* f32 under exact16: signed 16-bit mantissa */
     LS_PACK_F13, /* bf16 under exact24: codes of 13 bits */
@@ -45,7 +45,7 @@ typedef enum ls_pack_kind {
     LS_PACK_COUNT
 } ls_pack_kind;
 
-/* Bits of the two planes of each kind; the second plane holds the bits above the first. */
+/* Bits of the two planes of each kind; the second plane holds the bits above the first. Of codes the first has all bits. */
 extern const int ls_pack_planes[LS_PACK_COUNT][2];
 
 /* Float kinds whose mantissas are codes: their significant bits and bits, 0 for other kinds. Defined here so that kernels are specialised by them. */
@@ -106,10 +106,10 @@ size_t ls_packed_bytes(const ls_packed *w);
 
 /* ---- Mantissas of float weights (pack_floats.c) ----------------------------------------------------------------- */
 
-/* Writes one span of a float row, mantissas u [32] of |kind|, as lane |lane| of |span|. Under exact24 |u| <= 127 * 2^16, under exact16 127 * 2^7. */
+/* Writes one span of a float row, mantissas u [32] of |kind|, as lane |lane| of |span|. Under exact24 |u| <= 127 * 2^16, under exact16 127 * 2^8. */
 void ls_pack_float_span(ls_pack_kind kind, uint8_t *span, int lane, const int32_t *u);
 
-/* The same for integers of whole bytes, q [32] (pack.c). */
+/* Bytes q [32] as lane |lane| of a plane of whole bytes (pack.c). */
 void ls_pack_byte_span(uint8_t *span, int lane, const uint8_t *q);
 
 /* ---- Scale entries (pack_scales.c) ----------------------------------------------------------------------------- */

@@ -36,7 +36,7 @@ static inline uint32_t piece_of(const uint32_t *code, int i, int bits, int spare
     return last;
 }
 
-/* Inlined for its constants, which divisions are by. */
+/* Compilers that inline it divide by constants. */
 static inline void put_codes(int significand, int bits, uint8_t *span, int lane, const int32_t *u) {
     const int spare = 16 - bits;
     uint32_t code[LS_SPAN / 2];

@@ -97,7 +97,7 @@ LS_INLINE int32x4_t shr_each(int32x4_t x, int32x4_t n) {
 LS_INLINE lanes v_shr_each(lanes x, lanes y) { return TWO(lanes, shr_each); }
 LS_INLINE lanes v_xor(lanes x, lanes y) { return TWO(lanes, veorq_s32); }
 LS_INLINE int32x4_t less_one(int32x4_t x) { return vreinterpretq_s32_u16(vqsubq_u16(U16(x), vdupq_n_u16(1))); }
-LS_INLINE lanes exponents_of(lanes code, int shift, int bits) {
+LS_INLINE lanes field_exponents(lanes code, int shift, int bits) {
     lanes x = v_field(code, shift, (1 << bits) - 1);
     return ONE(lanes, less_one);
 }
@@ -107,11 +107,11 @@ LS_INLINE int32x4_t scaled_high(int32x4_t x, int32x4_t k) {
     return vreinterpretq_s32_s16(vshlq_s16(S16(x), vsubq_s16(S16(k), vdupq_n_s16(16))));
 }
 LS_INLINE lanes v_scaled(lanes x, lanes code, int shift, int bits) {
-    lanes y = exponents_of(code, shift, bits);
+    lanes y = field_exponents(code, shift, bits);
     return TWO(lanes, scaled);
 }
 LS_INLINE lanes v_scaled_wide(lanes x, lanes code, int shift, int bits, lanes *low) {
-    lanes y = exponents_of(code, shift, bits);
+    lanes y = field_exponents(code, shift, bits);
     *low = TWO(lanes, scaled);
     return TWO(lanes, scaled_high);
 }

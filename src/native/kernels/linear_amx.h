@@ -1,7 +1,8 @@
 /* The exact linear operator by AMX: products of many rows by dot products of bytes in tile registers.
  *
  * Both operands are planes of bytes, the highest first and signed, the others unsigned: mantissas of activations are two bytes (exact16, |q| <= 127 * 2^8)
- * or four (exact24, |q| <= 127 * 2^18), weights one (of quantised formats, less what makes them signed), two (F16) or three (F24). Products of plane i of
+ * or four (exact24, |q| <= 127 * 2^18), weights one (of quantised formats, less what makes them signed), two or three (floats
+ * under exact16, exact24). Products of plane i of
  * activations and plane j of weights are summed in 32 bits at index i + j, so the group's sum is I = sum over n of 256^(last - n) * sum n. At most three
  * pairs of planes meet in a sum: 3 * 64 * 255 * 255 < 2^24, so none overflows. From there on it is the arithmetic of linear_body.h.
  *
@@ -132,7 +133,7 @@ V_BODY void multiply_pair(const amx_work *k, int64_t col, int p, int32_t (*sum)[
 }
 
 /* Two planes of both operands. */
-V_BODY void multiply_f16(const amx_work *k, int64_t col, int32_t (*sum)[AMX_SUMS][AMX_ROWS][LS_TILE]) {
+V_BODY void multiply_two_planes(const amx_work *k, int64_t col, int32_t (*sum)[AMX_SUMS][AMX_ROWS][LS_TILE]) {
     LOAD_ACTS(4, 0);
     LOAD_ACTS(5, 1);
     for (int t = 0; t < V_TILES; t++) {
@@ -153,7 +154,7 @@ V_BODY void multiply_f16(const amx_work *k, int64_t col, int32_t (*sum)[AMX_SUMS
 
 /* Four planes of activations by three of weights: the upper two planes of activations make sums 0 to 3, the lower two 2 to 5. Register 2 is sum 2 and
  * register 3 sum 3 throughout; 0 and 1 are sums 0 and 1, then 4 and 5. */
-V_BODY void multiply_f24(const amx_work *k, int64_t col, int t, int32_t (*sum)[AMX_SUMS][AMX_ROWS][LS_TILE]) {
+V_BODY void multiply_three_planes(const amx_work *k, int64_t col, int t, int32_t (*sum)[AMX_SUMS][AMX_ROWS][LS_TILE]) {
     T_ZERO(0);
     T_ZERO(1);
     T_ZERO(2);
@@ -193,9 +194,9 @@ V_BODY void multiply_group(const amx_work *k, int64_t col, int32_t (*sum)[AMX_SU
     if (wp == 1) {
         for (int p = 0; p < 2 * xp; p += 2) multiply_pair(k, col, p, sum);
     } else if (xp == 1) {
-        multiply_f16(k, col, sum);
+        multiply_two_planes(k, col, sum);
     } else {
-        for (int t = 0; t < V_TILES; t++) multiply_f24(k, col, t, sum);
+        for (int t = 0; t < V_TILES; t++) multiply_three_planes(k, col, t, sum);
     }
 }
 

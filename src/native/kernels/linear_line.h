@@ -31,26 +31,26 @@ typedef struct reach {
 
 V_BODY reach reach_of(const ls_packed *w, int kind, int tiles, int64_t task_tiles) {
     enum { LONG = 1 << 20 };
-    const bool far = span_lines(kind) < 8 && (size_t)task_tiles * w->tile_bytes >= LONG;
-    size_t ahead = far ? 2 * AHEAD : AHEAD, passed = ahead / w->tile_bytes, others = (size_t)(tiles - 1) * w->tile_bytes;
+    const bool twice = span_lines(kind) < 8 && (size_t)task_tiles * w->tile_bytes >= LONG;
+    size_t ahead = twice ? 2 * AHEAD : AHEAD, passed = ahead / w->tile_bytes, others = (size_t)(tiles - 1) * w->tile_bytes;
     return (reach){.edge = (passed + 1) * w->tile_bytes - ahead, .near = ahead + passed * others, .far = ahead + (passed + 1) * others};
 }
 
 V_BODY size_t ahead_of(const reach *r, size_t at) { return at < r->edge ? r->near : r->far; }
 
-/* Pairs of columns in one word of a kind's first plane. */
+/* Pairs of columns in one word of a kind's first plane; floats go one by one. */
 V_BODY int word_pairs(int kind) { return weight_planes(kind) == 2 ? 1 : kind == LS_PACK_W8 ? 2 : kind == LS_PACK_W2 || kind == LS_PACK_W3 ? 8 : 4; }
 
-/* Where a kind's second plane begins, and its lines in a span; 0 without one. */
-V_BODY int second_at(int kind) { return kind == LS_PACK_F24 ? 1024 : kind == LS_PACK_W3 ? 128 : 256; }
-V_BODY int second_lines(int kind) { return kind == LS_PACK_F24 ? 8 : kind == LS_PACK_W6 ? 2 : kind == LS_PACK_W3 || kind == LS_PACK_W5 ? 1 : 0; }
+/* Where the second plane of a kind of integers begins, and its lines in a span; 0 without one. */
+V_BODY int second_at(int kind) { return kind == LS_PACK_W3 ? 128 : 256; }
+V_BODY int second_lines(int kind) { return kind == LS_PACK_W6 ? 2 : kind == LS_PACK_W3 || kind == LS_PACK_W5 ? 1 : 0; }
 
 /* Bits |mask| of both halves from bit |from| on, at bit |to|. */
 V_BODY lanes moved_bits(lanes a, int from, int to, int mask) {
     return from >= to ? v_field(a, from - to, mask << to) : v_field(v_shl16(a, to - from), 0, mask << to);
 }
 
-/* Pair |i| of a span for chain |*chain| of |chains|; |first| and |second| are the words that hold it. 4-bit integers in the upper bytes of the
+/* Pair |i| of a span for chain |*chain| of |chains|; |first| and |second| are the words that hold it, of integers. 4-bit integers in the upper bytes of the
  * halves stay there, which saves shifts: the sums of the second half of the chains are 256 times too large. A chain's fits, with at most 16 columns of
  * |x| <= 32512 or 32 of |x| <= 8128: 16 * 15 * 2^8 * 32512 < 2^31. */
 V_BODY void line_pair(int kind, const uint8_t *span, lanes first, lanes second, int i, int chains, int *chain, lanes w[2]) {

@@ -114,7 +114,7 @@ typedef struct rows_by_tiles {
 } rows_by_tiles;
 
 /* 64-byte lines of the |tiles| tiles at |tile|; 0 past the end. */
-V_BODY int64_t lines_of(const ls_packed *w, int64_t tile, int64_t tile_end, int tiles) {
+V_BODY int64_t tile_lines(const ls_packed *w, int64_t tile, int64_t tile_end, int tiles) {
     int64_t count = tile_end - tile < tiles ? tile_end - tile : tiles;
     return count > 0 ? count * (int64_t)(w->tile_bytes / 64) : 0;
 }
@@ -123,7 +123,7 @@ V_BODY int64_t lines_of(const ls_packed *w, int64_t tile, int64_t tile_end, int 
  * have them in the cache, would leave memory idle. */
 V_BODY void fetch_next(patch *p, const ls_packed *w, const rows_by_tiles *a, int64_t row, int n, int tiles, int size) {
     int64_t rows = (a->end - a->begin) / 2 * 2, steps = size == LS_SUM_64 ? (w->spans + 1) / 2 : w->spans;
-    int64_t next = a->tile + tiles, lines = lines_of(w, next, a->tile_end, tiles);
+    int64_t next = a->tile + tiles, lines = tile_lines(w, next, a->tile_end, tiles);
     p->lines = (int)((lines * n + rows * steps - 1) / (rows * steps));
     p->next = lines ? w->data + (size_t)next * w->tile_bytes + (size_t)(lines * (row - a->begin) / rows) * 64 : w->data;
 }
@@ -132,7 +132,7 @@ V_BODY void fetch_next(patch *p, const ls_packed *w, const rows_by_tiles *a, int
 V_BODY void fetch_first(const ls_packed *w, int64_t tile, int64_t tile_end, int tiles) {
     enum { MOST = ROWS_BYTES / 64 };
     const uint8_t *data = w->data + (size_t)tile * w->tile_bytes;
-    for (int64_t i = 0, lines = lines_of(w, tile, tile_end, tiles); i < lines && i < MOST; i++) LS_PREFETCH_NEXT(data + i * 64);
+    for (int64_t i = 0, lines = tile_lines(w, tile, tile_end, tiles); i < lines && i < MOST; i++) LS_PREFETCH_NEXT(data + i * 64);
 }
 
 V_BODY void patch_rows(const ls_packed *w, const rows_by_tiles *a, const ls_acts *x, int64_t row, const ls_linear_out *out, int kind, int xp, int size, int n,
