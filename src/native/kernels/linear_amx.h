@@ -1,10 +1,10 @@
 /* The exact linear operator by AMX: products of many rows by dot products of bytes in tile registers.
  *
  * Both operands are planes of bytes, the highest first and signed, the others unsigned: mantissas of activations are two bytes (exact16, |q| <= 127 * 2^8)
- * or four (exact24, |q| <= 127 * 2^18), weights one (of quantised formats, less what makes them signed), two or three (floats
- * under exact16, exact24). Products of plane i of
- * activations and plane j of weights are summed in 32 bits at index i + j, so the group's sum is I = sum over n of 256^(last - n) * sum n. At most three
- * pairs of planes meet in a sum: 3 * 64 * 255 * 255 < 2^24, so none overflows. From there on it is the arithmetic of linear_body.h.
+ * or four (exact24, |q| <= 127 * 2^18), weights one (of quantised formats, less what makes them signed), two or three (floats under exact16, exact24).
+ * Products of plane i of activations and plane j of weights are summed in 32 bits at index i + j, so the group's sum is I = sum over n of
+ * 256^(last - n) * sum n. At most three pairs of planes meet in a sum: 3 * 64 * 255 * 255 < 2^24, so none overflows. From there on it is the arithmetic of
+ * linear_body.h.
  *
  * One call of multiply_group() makes the sums of up to sixteen rows by two tiles over a group. They go through memory, and those of one group are scaled
  * while the tile registers multiply the next: scaling is the longer part. */

@@ -78,7 +78,7 @@ static void extremes(const ck_format *f, ls_contract contract, uint64_t seed, ls
     if (f->format != LS_F16 && f->format != LS_BF16) return;
     static const int64_t rows[] = {1, 15, 34}; /* alone; in all blocks of rows; many */
     for (int j = 0; j < 3; j++) {
-        ck_case c = {f, contract, 66, 832, rows[j], CK_W_EVERY, CK_X_RANDOM, (ck_side)(j & 1), false, seed + 5000 + (uint64_t)j};
+        ck_case c = {f, contract, 131, 832, rows[j], CK_W_EVERY, CK_X_RANDOM, (ck_side)(j & 1), false, seed + 5000 + (uint64_t)j};
         with_case(&c, pool, fn, ctx);
     }
 }

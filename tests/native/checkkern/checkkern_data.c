@@ -76,13 +76,15 @@ static void fill_bytes(uint8_t *p, size_t n, ck_weights kind, ck_rng *r) {
     for (size_t i = 0; i < n; i++) p[i] = kind == CK_W_ONES ? 0xFF : kind == CK_W_ALTERNATING ? (i & 1 ? 0xF0 : 0x0F) : (uint8_t)ck_random(r);
 }
 
-/* Every sign and mantissa of an f16 or bf16 at every distance that counts below the number that begins its block and gives its exponent. */
+/* Every sign and mantissa of an f16 or bf16 at every distance that counts below the number that begins its block, in blocks whose exponent is that number's
+ * and, a second time, in blocks whose exponent is one higher (1.984375 and more go up). An odd number of blocks has them all, so the two kinds take turns. */
 static float every_float(int64_t i, ls_format f) {
-    enum { DISTANCES = 26 };
+    enum { DISTANCES = 26, BLOCKS = 847 };
+    const int64_t block = i / LS_EXACT_BLOCK, place = i % LS_EXACT_BLOCK;
     const int bits = f == LS_BF16 ? 7 : 10;
-    if (i % LS_EXACT_BLOCK == 0) return 511.0f;
-    uint32_t at = (uint32_t)(i - i / LS_EXACT_BLOCK - 1), mantissa = (at >> 1) & ((1u << bits) - 1), distance = (at >> (bits + 1)) % DISTANCES;
-    return ls_from_bits(at << 31 | (127 + 8 - distance) << 23 | mantissa << (23 - bits));
+    if (!place) return block % 2 ? -256.0f : 511.0f;
+    uint32_t at = (uint32_t)(block % BLOCKS * (LS_EXACT_BLOCK - 1) + place - 1), mantissa = (at >> 1) & ((1u << bits) - 1);
+    return ls_from_bits(at << 31 | (127 + 8 - (at >> (bits + 1)) % DISTANCES) << 23 | mantissa << (23 - bits));
 }
 
 static void fill_floats(ck_tensor *t, int64_t rows, int64_t cols, ck_weights kind, ck_rng *r) {
