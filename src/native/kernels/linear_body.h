@@ -170,7 +170,7 @@ V_BODY int span_lines(int kind) {
     }
 }
 
-/* Lines fetched before those of half |part|, an even number for the first half: memory gives pairs of lines sooner than halves of them. */
+/* Lines fetched before those of half |part|: about half of them, all when |part| is 2. */
 V_BODY int lines_before(int kind, int part) { return part == 2 ? span_lines(kind) : part * ((span_lines(kind) + 3) / 4 * 2); }
 
 #include "native/kernels/linear_line.h"
