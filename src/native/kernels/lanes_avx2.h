@@ -64,6 +64,7 @@ LS_INLINE lanes v_bytes(const uint8_t *p) { return (lanes){_mm256_cvtepu8_epi32(
 LS_INLINE lanes v_add(lanes x, lanes y) { return (lanes){_mm256_add_epi32(x.a, y.a), _mm256_add_epi32(x.b, y.b)}; }
 LS_INLINE lanes v_sub(lanes x, lanes y) { return (lanes){_mm256_sub_epi32(x.a, y.a), _mm256_sub_epi32(x.b, y.b)}; }
 LS_INLINE lanes v_or(lanes x, lanes y) { return (lanes){_mm256_or_si256(x.a, y.a), _mm256_or_si256(x.b, y.b)}; }
+LS_INLINE lanes v_add16(lanes x, lanes y) { return (lanes){_mm256_add_epi16(x.a, y.a), _mm256_add_epi16(x.b, y.b)}; }
 LS_INLINE lanes v_sub16(lanes x, lanes y) { return (lanes){_mm256_sub_epi16(x.a, y.a), _mm256_sub_epi16(x.b, y.b)}; }
 LS_INLINE lanes v_field(lanes x, int shift, int mask) {
     __m256i m = _mm256_set1_epi32(mask | mask << 16);

@@ -52,6 +52,7 @@ LS_INLINE lanes v_bytes(const uint8_t *p) { return _mm512_cvtepu8_epi32(_mm_load
 LS_INLINE lanes v_add(lanes a, lanes b) { return _mm512_add_epi32(a, b); }
 LS_INLINE lanes v_sub(lanes a, lanes b) { return _mm512_sub_epi32(a, b); }
 LS_INLINE lanes v_or(lanes a, lanes b) { return _mm512_or_si512(a, b); }
+LS_INLINE lanes v_add16(lanes a, lanes b) { return _mm512_add_epi16(a, b); }
 LS_INLINE lanes v_sub16(lanes a, lanes b) { return _mm512_sub_epi16(a, b); }
 LS_INLINE lanes v_field(lanes a, int shift, int mask) {
     if (mask == 0xFFFF >> shift) return srl16(a, shift);

@@ -73,6 +73,10 @@ LS_INLINE lanes v_or(lanes a, lanes b) {
 }
 LS_INLINE int32_t halves(int32_t low, int32_t high) { return (int32_t)((uint32_t)(low & 0xFFFF) | (uint32_t)high << 16); }
 /* Names ending in 16 work on both 16-bit halves of each lane. */
+LS_INLINE lanes v_add16(lanes a, lanes b) {
+    EACH a.v[i] = halves((int16_t)a.v[i] + (int16_t)b.v[i], (a.v[i] >> 16) + (b.v[i] >> 16));
+    return a;
+}
 LS_INLINE lanes v_sub16(lanes a, lanes b) {
     EACH a.v[i] = halves((int16_t)a.v[i] - (int16_t)b.v[i], (a.v[i] >> 16) - (b.v[i] >> 16));
     return a;

@@ -68,6 +68,8 @@ LS_INLINE lanes v_bytes(const uint8_t *p) { return v_widen8(vld1q_u8(p)); }
 LS_INLINE lanes v_add(lanes x, lanes y) { return TWO(lanes, vaddq_s32); }
 LS_INLINE lanes v_sub(lanes x, lanes y) { return TWO(lanes, vsubq_s32); }
 LS_INLINE lanes v_or(lanes x, lanes y) { return TWO(lanes, vorrq_s32); }
+LS_INLINE int32x4_t add16(int32x4_t x, int32x4_t y) { return vreinterpretq_s32_s16(vaddq_s16(S16(x), S16(y))); }
+LS_INLINE lanes v_add16(lanes x, lanes y) { return TWO(lanes, add16); }
 LS_INLINE int32x4_t sub16(int32x4_t x, int32x4_t y) { return vreinterpretq_s32_s16(vsubq_s16(S16(x), S16(y))); }
 LS_INLINE lanes v_sub16(lanes x, lanes y) { return TWO(lanes, sub16); }
 /* Shifts by a vector of equal counts, written as operators: a count that is constant becomes part of the instruction. */

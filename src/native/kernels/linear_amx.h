@@ -41,8 +41,8 @@ V_BODY int byte_sums(int wp, int xp) { return act_bytes(xp) + weight_bytes(wp, x
 /* ---- Planes of bytes ---------------------------------------------------------------------------------------------- */
 
 /* The upper and lower 16 bits of 4096 h + l, -2048 <= l < 2048, both halves of each lane on their own. */
-V_BODY lanes upper_half(lanes h, lanes l) { return v_sar16(_mm512_add_epi16(h, v_sar16(l, 15)), 4); }
-V_BODY lanes lower_half(lanes h, lanes l) { return _mm512_add_epi16(v_shl16(h, 12), l); }
+V_BODY lanes upper_half(lanes h, lanes l) { return v_sar16(v_add16(h, v_sar16(l, 15)), 4); }
+V_BODY lanes lower_half(lanes h, lanes l) { return v_add16(v_shl16(h, 12), l); }
 
 /* Lanes of the low bytes of a's halves, then of b's. */
 V_BODY lanes low_bytes(lanes a, lanes b) {

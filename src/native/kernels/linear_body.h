@@ -1,10 +1,10 @@
 /* The exact linear operator on packed weights, in the operations of lanes_<level>.h. Included once per level.
  *
  * Integers of both operands are planes of 16-bit halves: w = sum over j of plane j of the weight, high first, likewise x.
- * Products of planes i and j are summed in 32 bits at index i + j; combine() puts the sums together into rshift(I, c), which leaves
- * room for a rounding addend in 32 bits. One row goes straight from packed weights to the result (linear_line.h), up to V_DIRECT rows do so too
- * (linear_rows.h), and more rows share weights that are unpacked once into the scratch. Functions are specialised by their constant
- * arguments kind, xp (activation planes) and size (16 << size is the group). */
+ * Products of planes i and j are summed in 32 bits at index i + j, those of two planes each as dot_step() says; combine() puts the sums together
+ * into rshift(I, c), which leaves room for a rounding addend in 32 bits. One row goes straight from packed weights to the result (linear_line.h),
+ * up to V_DIRECT rows do so too (linear_rows.h), and more rows share weights that are unpacked once into the scratch. Functions are specialised
+ * by their constant arguments kind, xp (activation planes) and size (16 << size is the group). */
 #ifndef LS_NATIVE_KERNELS_LINEAR_BODY_H
 #define LS_NATIVE_KERNELS_LINEAR_BODY_H
 
@@ -51,7 +51,15 @@ V_BODY void weight_pair(int kind, const uint8_t *span, int i, lanes w[2]) {
     }
 }
 
+/* Two planes of each operand: three products instead of four (A. Karatsuba and Yu. Ofman, "Multiplication of multidigit numbers on automata", 1962).
+ * Sum 1 is of (w[0] + w[1]) (x[0] + x[1]), from which combine() takes sums 0 and 2. All is modulo 2^32, and what is left fits. */
 V_BODY void dot_step(lanes acc[3], const lanes w[2], int wp, const lanes x[2], int xp) {
+    if (wp == 2 && xp == 2) {
+        acc[0] = v_dot(acc[0], w[0], x[0]);
+        acc[1] = v_dot(acc[1], v_add16(w[0], w[1]), v_add16(x[0], x[1]));
+        acc[2] = v_dot(acc[2], w[1], x[1]);
+        return;
+    }
     for (int i = 0; i < xp; i++)
         for (int j = 0; j < wp; j++) acc[i + j] = v_dot(acc[i + j], w[j], x[i]);
 }
@@ -63,7 +71,8 @@ V_BODY lanes v_rshift(lanes v, int n) { return v_sar(v_add(v, v_set((1 << n) >> 
 V_BODY lanes combine(const lanes acc[3], int wp, int xp, int c) {
     if (xp == 1) return v_add(v_shl(acc[0], 2), v_rshift(acc[1], 6));                   /* c = 6: 256 = 4 * 2^6 */
     if (wp == 1) return v_add(v_shl(acc[0], 12 - c), v_rshift(acc[1], c));              /* 0 <= c <= 8 */
-    lanes rest = v_add(acc[1], v_sar(v_add(acc[2], v_set(1 << 22)), 12));               /* c = 23: 2^24 = 2 * 2^23 */
+    lanes middle = v_sub(v_sub(acc[1], acc[0]), acc[2]);
+    lanes rest = v_add(middle, v_sar(v_add(acc[2], v_set(1 << 22)), 12));               /* c = 23: 2^24 = 2 * 2^23 */
     return v_add(v_shl(acc[0], 1), v_sar(rest, 11));
 }
 
