@@ -64,18 +64,29 @@ static void quantised_row(const ls_weight_form *f, const ls_tensor *t, int64_t r
     }
 }
 
+/* u [n] = ls_mantissa of x [n] in a block of the exponent returned, |u| < 2^23: adding and taking off 2^23 with the sign of a number rounds it to nearest
+ * even, in a loop of which compilers make vectors where they know |n|. */
+static inline int block_mantissas(const float *x, int n, int p, int32_t *u) {
+    uint32_t max = 0;
+    for (int k = 0; k < n; k++) {
+        uint32_t b = ls_bits(x[k]) & 0x7FFFFFFFu;
+        max = b > max ? b : max;
+    }
+    const int e = ls_block_exponent(max);
+    const float unit = ls_pow2_biased(127 + p + 127 - e);
+    for (int k = 0; k < n; k++) {
+        float y = x[k] * unit, whole = ls_from_bits((ls_bits(y) & 0x80000000u) | 0x4B000000u);
+        u[k] = (int32_t)(y + whole - whole);
+    }
+    return e;
+}
+
 static void float_row(const ls_weight_form *f, const ls_tensor *t, int64_t row, int32_t *u, int32_t *scale, int *r, float *x) {
     ls_tensor_row_f32(t, row, x);
     int e_max = LS_EXACT_MIN_FLOAT_EXP;
     for (int64_t g = 0; g < f->groups; g++) {
-        int64_t begin = g * f->group, end = begin + f->group < f->cols ? begin + f->group : f->cols;
-        uint32_t max = 0;
-        for (int64_t k = begin; k < end; k++) {
-            uint32_t b = ls_bits(x[k]) & 0x7FFFFFFFu;
-            if (b > max) max = b;
-        }
-        int e = ls_block_exponent(max);
-        for (int64_t k = begin; k < end; k++) u[k] = ls_mantissa(x[k], e, f->weight_p);
+        int64_t k = g * LS_EXACT_BLOCK, left = f->cols - k;
+        int e = left >= LS_EXACT_BLOCK ? block_mantissas(x + k, LS_EXACT_BLOCK, f->weight_p, u + k) : block_mantissas(x + k, (int)left, f->weight_p, u + k);
         scale[g] = e;
         if (e > e_max) e_max = e;
     }

@@ -14,9 +14,22 @@ static ls_code not_usable(const ls_tensor *t, const char *what, int64_t index, f
             t->name, t->dtype, what, (long long)index, isnan(value) ? "NaN" : "infinite");
 }
 
-/* The first of |n| 16-bit words at |p| whose magnitude bits are |limit| or more, or -1. */
+/* Whether one of the RUN 16-bit words at |p| has magnitude bits of |limit| or more, in a loop of which compilers make vectors. */
+enum { RUN = 64 };
+static bool run_has_large16(const uint8_t *p, uint16_t limit) {
+    int16_t largest = 0;
+    for (int i = 0; i < RUN; i++) {
+        int16_t magnitude = (int16_t)(ls_load_u16(p + 2 * i) & 0x7FFF);
+        largest = magnitude > largest ? magnitude : largest;
+    }
+    return largest >= limit;
+}
+
+/* The first of |n| 16-bit words at |p|, |stride| bytes apart, whose magnitude bits are |limit| or more, or -1. */
 static int64_t find_large16(const uint8_t *p, int64_t n, int stride, uint16_t limit) {
-    for (int64_t i = 0; i < n; i++)
+    int64_t i = 0;
+    while (stride == 2 && n - i >= RUN && !run_has_large16(p + 2 * i, limit)) i += RUN;
+    for (; i < n; i++)
         if ((ls_load_u16(p + i * stride) & 0x7FFF) >= limit) return i;
     return -1;
 }

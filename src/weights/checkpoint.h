@@ -83,6 +83,9 @@ void ls_blocks_row_quant(const ls_tensor *t, int64_t row, uint8_t *q, float *sca
 float ls_load_float(ls_format f, const uint8_t *p);
 float ls_round_float(ls_format f, float x);
 
+/* |n| f16 values at any address, widened. */
+void ls_f16_row_to_f32(const uint8_t *p, int64_t n, float *out);
+
 /* Little-endian loads from any address. */
 static inline uint16_t ls_load_u16(const uint8_t *p) { return (uint16_t)(p[0] | p[1] << 8); }
 static inline uint32_t ls_load_u32(const uint8_t *p) { return ls_load_u16(p) | (uint32_t)ls_load_u16(p + 2) << 16; }

@@ -94,6 +94,10 @@ void ls_tensor_row_f32(const ls_tensor *t, int64_t row, float *out) {
         return;
     }
     const uint8_t *p = (const uint8_t *)t->data + row * len * f->block_bytes;
+    if (t->format == LS_F16) {
+        ls_f16_row_to_f32(p, len, out);
+        return;
+    }
     for (int64_t k = 0; k < len; k++, p += f->block_bytes) {
         if (t->format == LS_I32) out[k] = (float)(int32_t)ls_load_u32(p);
         else if (t->format == LS_I64) out[k] = (float)(int64_t)ls_load_u64(p);

@@ -1,6 +1,8 @@
-/* Tests of src/contract/weight_form: which formats have an integer form, and what is said of the others. */
+/* Tests of src/contract/weight_form: which formats have an integer form, what is said of the others, and the mantissas of floats. */
 #include "test.h"
 
+#include "base/bits.h"
+#include "contract/exact.h"
 #include "contract/weight_form.h"
 
 static ls_tensor matrix_of(ls_format f) {
@@ -38,7 +40,37 @@ static void test_limits(void **state) {
     }
 }
 
+/* Mantissas of floats are ls_mantissa of their block's exponent: whole numbers and a half, of both signs, zeros, and values far below the largest, in whole
+ * blocks and a last one of every length. */
+static void test_mantissas(void **state) {
+    (void)state;
+    enum { MOST = 3 * LS_EXACT_BLOCK };
+    float x[MOST], scratch[MOST + 2 * 3 + 2];
+    int32_t u[MOST], scale[3], r;
+    uint32_t seed = 1;
+    for (int cols = 1; cols <= MOST; cols++)
+        for (int wide = 0; wide < 2; wide++) {
+            ls_error e = {0};
+            ls_weight_form form;
+            ls_tensor t = {.name = "w", .dtype = "F32", .format = LS_F32, .rank = 2, .shape = {1, cols}, .data = x, .bytes = (size_t)cols * 4};
+            assert_ok(ls_weight_form_of(&form, &t, wide ? LS_CONTRACT_EXACT24 : LS_CONTRACT_EXACT16, &e));
+            for (int k = 0; k < cols; k++) {
+                seed = seed * 1664525 + 1013904223;
+                float last = ls_pow2(-form.weight_p), largest = 127.0f / 64 - last; /* of a block of exponent 0, whose last place is |last| */
+                float halves = (float)((int)(seed >> 20) - 2048) * last / 2, whole = (float)((int)(seed >> 8) - (1 << 23)) * 0x1p-23f;
+                x[k] = seed >> 30 == 0 ? halves : seed >> 30 == 1 ? whole : k % LS_EXACT_BLOCK == 0 ? largest : k % 5 ? halves * 0x1p-20f : -0.0f;
+            }
+            ls_weight_form_row(&form, &t, 0, u, scale, NULL, &r, scratch);
+            for (int k = 0; k < cols; k++) {
+                uint32_t max = 0;
+                int begin = k / LS_EXACT_BLOCK * LS_EXACT_BLOCK;
+                for (int i = begin; i < begin + LS_EXACT_BLOCK && i < cols; i++) max = (ls_bits(x[i]) & 0x7FFFFFFFu) > max ? ls_bits(x[i]) & 0x7FFFFFFFu : max;
+                assert_int_equal(u[k], ls_mantissa(x[k], ls_block_exponent(max), form.weight_p));
+            }
+        }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_format), cmocka_unit_test(test_limits)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_format), cmocka_unit_test(test_limits), cmocka_unit_test(test_mantissas)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -44,6 +44,25 @@ static void f16_widens_exactly_and_rounds_to_even(void **state) {
     assert_true(isnan(ls_f16_to_f32(ls_f32_to_f16(NAN))));
 }
 
+/* All values in rows of every length up to a few runs of vectors, at odd addresses too. */
+static void f16_rows_are_their_values(void **state) {
+    (void)state;
+    enum { MOST = 100 };
+    uint8_t bytes[2 * MOST + 1];
+    float row[MOST + 1];
+    unsigned h = 0;
+    for (unsigned n = 1; n <= MOST; n++)
+        for (unsigned end = h + 0x10000 / MOST; h <= end; h += n) {
+            uint8_t *p = bytes + n % 2;
+            for (unsigned i = 0; i < n; i++) p[2 * i] = (uint8_t)(h + i), p[2 * i + 1] = (uint8_t)((h + i) >> 8);
+            row[n] = 42;
+            ls_f16_row_to_f32(p, n, row);
+            for (unsigned i = 0; i < n; i++) assert_int_equal(bits_of(row[i]), bits_of(ls_f16_to_f32((uint16_t)(h + i))));
+            assert_true(row[n] == 42);
+        }
+    assert_true(h > 0x10000);
+}
+
 static void bf16_widens_exactly_and_rounds_to_even(void **state) {
     (void)state;
     for (unsigned h = 0; h < 0x10000; h++) {
@@ -308,6 +327,23 @@ static void special_floats_are_refused_by_name_and_index(void **state) {
     assert_true(isnan(out[0]) && isnan(out[3]));
 }
 
+/* The only infinity of a tensor is named wherever it stands. */
+static void special_halves_are_found_anywhere(void **state) {
+    (void)state;
+    enum { N = 150 };
+    uint16_t data[N] = {0};
+    ls_tensor t = {.name = "x", .dtype = "F16", .format = LS_F16, .rank = 1, .shape = {N}, .data = data, .bytes = sizeof data};
+    for (int i = 0; i < N; i++) {
+        ls_error e = {0};
+        char what[64];
+        snprintf(what, sizeof what, "element %d is infinite", i);
+        data[i] = i % 2 ? 0xFC00 : 0x7C00;
+        assert_error(ls_tensor_check_finite(&t, &e), LS_INVALID_ARGUMENT, what);
+        data[i] = i % 2 ? 0xFBFF : 0x7BFF; /* the largest finite ones stay */
+        assert_ok(ls_tensor_check_finite(&t, &e));
+    }
+}
+
 /* The exact contracts' overflow arguments rest on weights below 2^40. */
 static void weights_beyond_the_limit_are_refused_by_name_and_index(void **state) {
     (void)state;
@@ -365,6 +401,7 @@ static void mlx_scales_that_overflow_are_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(f16_widens_exactly_and_rounds_to_even),
+        cmocka_unit_test(f16_rows_are_their_values),
         cmocka_unit_test(bf16_widens_exactly_and_rounds_to_even),
         cmocka_unit_test(format_constants_are_consistent),
         cmocka_unit_test(every_gguf_format_reads_as_the_gguf_package_does),
@@ -372,6 +409,7 @@ int main(void) {
         cmocka_unit_test(mlx_affine_reads_as_mlx_does),
         cmocka_unit_test(special_scales_are_refused_by_name_and_index),
         cmocka_unit_test(special_floats_are_refused_by_name_and_index),
+        cmocka_unit_test(special_halves_are_found_anywhere),
         cmocka_unit_test(weights_beyond_the_limit_are_refused_by_name_and_index),
         cmocka_unit_test(mlx_scales_that_overflow_are_refused),
     };
