@@ -73,7 +73,10 @@ LS_INLINE lanes v_field(lanes x, int shift, int mask) {
 LS_INLINE lanes v_field_or(lanes x, int shift, int mask, lanes y) { return v_or(v_field(x, shift, mask), y); }
 LS_INLINE lanes v_shl16(lanes x, int n) { return (lanes){sll16(x.a, n), sll16(x.b, n)}; }
 LS_INLINE lanes v_sar16(lanes x, int n) { return (lanes){sra16(x.a, n), sra16(x.b, n)}; }
-LS_INLINE lanes v_xor(lanes x, lanes y) { return (lanes){_mm256_xor_si256(x.a, y.a), _mm256_xor_si256(x.b, y.b)}; }
+LS_INLINE lanes v_field_xor(lanes x, int mask, lanes y) {
+    x = v_field(x, 0, mask);
+    return (lanes){_mm256_xor_si256(x.a, y.a), _mm256_xor_si256(x.b, y.b)};
+}
 LS_INLINE __m256i exponents_of(__m256i field) { return _mm256_subs_epu16(field, _mm256_set1_epi16(1)); }
 LS_INLINE __m256i small_powers(__m256i k) { return _mm256_shuffle_epi8(_mm256_setr_epi64x(0x8040201008040201, 0, 0x8040201008040201, 0), k); }
 /* 2^k, k <= 7; 2^k, k <= 15, a byte each from the table and 0 where the index is 0x80. */
@@ -82,9 +85,10 @@ LS_INLINE __m256i powers15(__m256i k) {
     __m256i low = _mm256_or_si256(k, _mm256_set1_epi16((int16_t)0x8000)), high = _mm256_slli_epi16(_mm256_xor_si256(k, _mm256_set1_epi16(8)), 8);
     return _mm256_or_si256(small_powers(low), small_powers(_mm256_or_si256(high, _mm256_set1_epi16(0x0080))));
 }
-/* The upper 16 bits of signed by unsigned products. */
-LS_INLINE __m256i mulhi_unsigned(__m256i a, __m256i p) {
-    return _mm256_add_epi16(_mm256_mulhi_epi16(a, p), _mm256_and_si256(a, _mm256_srai_epi16(p, 15)));
+/* The upper 16 bits of signed by unsigned products, and the highest of the lower ones. */
+LS_INLINE __m256i mulhi_unsigned(__m256i a, __m256i p, __m256i low) {
+    __m256i high = _mm256_add_epi16(_mm256_mulhi_epi16(a, p), _mm256_and_si256(a, _mm256_srai_epi16(p, 15)));
+    return _mm256_sub_epi16(high, _mm256_srai_epi16(low, 15));
 }
 LS_INLINE lanes v_scaled(lanes x, lanes code, int shift, int bits) {
     lanes field = v_field(code, shift, (1 << bits) - 1);
@@ -94,7 +98,7 @@ LS_INLINE lanes v_scaled_wide(lanes x, lanes code, int shift, int bits, lanes *l
     lanes field = v_field(code, shift, (1 << bits) - 1);
     __m256i a = powers15(exponents_of(field.a)), b = powers15(exponents_of(field.b));
     *low = (lanes){_mm256_mullo_epi16(x.a, a), _mm256_mullo_epi16(x.b, b)};
-    return (lanes){mulhi_unsigned(x.a, a), mulhi_unsigned(x.b, b)};
+    return (lanes){mulhi_unsigned(x.a, a, low->a), mulhi_unsigned(x.b, b, low->b)};
 }
 LS_INLINE lanes v_where(lanes x, int shift, int bits, int value) {
     lanes field = v_field(x, shift, (1 << bits) - 1);

@@ -63,7 +63,10 @@ LS_INLINE lanes v_field_or(lanes a, int shift, int mask, lanes b) { /* a & mask 
 }
 LS_INLINE lanes v_shl16(lanes a, int n) { return sll16(a, n); }
 LS_INLINE lanes v_sar16(lanes a, int n) { return sra16(a, n); }
-LS_INLINE lanes v_xor(lanes a, lanes b) { return _mm512_xor_si512(a, b); }
+LS_INLINE lanes v_field_xor(lanes a, int mask, lanes b) { /* a & mask ^ b in one */
+    if (mask == 0xFFFF) return _mm512_xor_si512(a, b);
+    return _mm512_ternarylogic_epi32(a, _mm512_set1_epi16((int16_t)mask), b, 0x6A);
+}
 /* The field of each index of a permutation, whose five bits end where the field does; and those indices. */
 LS_INLINE lanes fields_of_indices(int shift, int bits) {
     const __m512i index = _mm512_cvtepi8_epi16(_mm256_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25,
@@ -80,9 +83,10 @@ LS_INLINE lanes v_scaled(lanes a, lanes code, int shift, int bits) {
     return _mm512_sllv_epi16(a, _mm512_permutexvar_epi16(indices_of(code, shift, bits), exponents_of_indices(shift, bits)));
 }
 LS_INLINE lanes v_scaled_wide(lanes a, lanes code, int shift, int bits, lanes *low) {
-    const __m512i down = _mm512_sub_epi16(_mm512_set1_epi16(16), exponents_of_indices(shift, bits));
+    /* times 2^(k - 1) and rounded to multiples of 2^15; nothing for k = 0 */
+    const __m512i half = _mm512_sllv_epi16(_mm512_set1_epi16(1), _mm512_sub_epi16(exponents_of_indices(shift, bits), _mm512_set1_epi16(1)));
     *low = v_scaled(a, code, shift, bits);
-    return _mm512_srav_epi16(a, _mm512_permutexvar_epi16(indices_of(code, shift, bits), down));
+    return _mm512_mulhrs_epi16(a, _mm512_permutexvar_epi16(indices_of(code, shift, bits), half));
 }
 LS_INLINE lanes v_shl(lanes a, int n) { return _mm512_sll_epi32(a, _mm_cvtsi32_si128(n)); }
 LS_INLINE lanes v_sar(lanes a, int n) { return _mm512_sra_epi32(a, _mm_cvtsi32_si128(n)); }

@@ -96,7 +96,9 @@ LS_INLINE lanes v_sar16(lanes a, int n) {
     EACH a.v[i] = halves((int16_t)a.v[i] >> n, a.v[i] >> 16 >> n);
     return a;
 }
-LS_INLINE lanes v_xor(lanes a, lanes b) {
+/* The bits |mask| of each half, exclusive or b. */
+LS_INLINE lanes v_field_xor(lanes a, int mask, lanes b) {
+    a = v_field(a, 0, mask);
     EACH a.v[i] ^= b.v[i];
     return a;
 }
@@ -129,7 +131,8 @@ LS_INLINE half_lanes powers_of(lanes code, int shift, int bits) {
     }
     return x;
 }
-/* Each half of |a| times 2^k of the fields of |code|: k <= 7, and the product fits; or k <= 15, the lower 16 bits to *low and those above returned. */
+/* Each half of |a| times 2^k of the fields of |code|: k <= 7, and the product fits; or k <= 15, the lower 16 bits to *low and those above returned, with
+ * one more where the highest of *low is set. */
 LS_INLINE lanes v_scaled(lanes a, lanes code, int shift, int bits) {
     half_lanes x = halves_of(a), p = powers_of(code, shift, bits);
     for (int i = 0; i < 32; i++) x.v[i] = (uint16_t)((uint32_t)x.v[i] * p.v[i]);
@@ -137,7 +140,7 @@ LS_INLINE lanes v_scaled(lanes a, lanes code, int shift, int bits) {
 }
 LS_INLINE lanes v_scaled_wide(lanes a, lanes code, int shift, int bits, lanes *low) {
     half_lanes x = halves_of(a), p = powers_of(code, shift, bits), high;
-    for (int i = 0; i < 32; i++) high.v[i] = (uint16_t)((uint32_t)((int16_t)x.v[i] * p.v[i]) >> 16);
+    for (int i = 0; i < 32; i++) high.v[i] = (uint16_t)(((uint32_t)((int16_t)x.v[i] * p.v[i]) + 0x8000u) >> 16);
     for (int i = 0; i < 32; i++) x.v[i] = (uint16_t)((uint32_t)x.v[i] * p.v[i]);
     *low = lanes_of(x);
     return lanes_of(high);

@@ -97,16 +97,19 @@ LS_INLINE int32x4_t shr_each(int32x4_t x, int32x4_t n) {
     return vreinterpretq_s32_u32(vshlq_u32(U32(x), vnegq_s32(count)));
 }
 LS_INLINE lanes v_shr_each(lanes x, lanes y) { return TWO(lanes, shr_each); }
-LS_INLINE lanes v_xor(lanes x, lanes y) { return TWO(lanes, veorq_s32); }
+LS_INLINE lanes v_field_xor(lanes x, int mask, lanes y) {
+    x = v_field(x, 0, mask);
+    return TWO(lanes, veorq_s32);
+}
 LS_INLINE int32x4_t less_one(int32x4_t x) { return vreinterpretq_s32_u16(vqsubq_u16(U16(x), vdupq_n_u16(1))); }
 LS_INLINE lanes field_exponents(lanes code, int shift, int bits) {
     lanes x = v_field(code, shift, (1 << bits) - 1);
     return ONE(lanes, less_one);
 }
-/* As in v_sar_each; shifts by 16 to the right leave the sign. */
+/* As in v_sar_each; shifts to the right round. */
 LS_INLINE int32x4_t scaled(int32x4_t x, int32x4_t k) { return vreinterpretq_s32_s16(vshlq_s16(S16(x), S16(k))); }
 LS_INLINE int32x4_t scaled_high(int32x4_t x, int32x4_t k) {
-    return vreinterpretq_s32_s16(vshlq_s16(S16(x), vsubq_s16(S16(k), vdupq_n_s16(16))));
+    return vreinterpretq_s32_s16(vrshlq_s16(S16(x), vsubq_s16(S16(k), vdupq_n_s16(16))));
 }
 LS_INLINE lanes v_scaled(lanes x, lanes code, int shift, int bits) {
     lanes y = field_exponents(code, shift, bits);
