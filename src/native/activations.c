@@ -1,4 +1,4 @@
-/* Layout of quantised activations, and the per-block part of their quantisation. */
+/* Layout of quantised activations. */
 #include "native/activations.h"
 
 #include <string.h>
@@ -44,67 +44,6 @@ size_t ls_acts_bytes(ls_contract contract, int64_t rows, int64_t cols, ls_acts_n
 
 void ls_acts_bind(ls_acts *a, void *mem, ls_contract contract, int64_t rows, int64_t cols, ls_acts_needs needs) {
     lay_out(a, mem, contract, rows, cols, needs);
-}
-
-void ls_acts_put_sums(const ls_acts *a, int64_t row, int64_t block, const ls_block_sums *s) {
-    for (int size = 0; size < LS_SUMS; size++) {
-        if (!a->sum[size]) continue;
-        const int n = 4 >> size, each = 1 << size; /* groups of the block; sixteens of a group */
-        for (int p = 0; p < a->planes; p++) {
-            int32_t *sum = ls_acts_sum(a, size, row, p) + block * n;
-            for (int g = 0; g < n; g++) {
-                sum[g] = 0;
-                for (int i = 0; i < each; i++) sum[g] += s->plane[p][g * each + i];
-            }
-        }
-        if (a->planes == 2) continue;
-        uint32_t *lead = (uint32_t *)ls_acts_lead(a, size, row) + 2 * block * n;
-        for (int g = 0; g < n; g++) {
-            lead[2 * g] = 0;
-            for (int i = 0; i < each; i++) lead[2 * g] += (uint32_t)s->cross[g * each + i];
-        }
-    }
-}
-
-static void forget_block(const ls_acts *a, int64_t row, int64_t block) {
-    for (int i = 0; i < a->planes; i++) memset(ls_acts_plane(a, row, i) + block * LS_EXACT_BLOCK, 0, LS_EXACT_BLOCK * sizeof(int16_t));
-    ls_acts_put_sums(a, row, block, &(ls_block_sums){0});
-}
-
-/* C of groups of one size in one block: |n| of them, whose mantissas shift by |drop|. */
-static void finish_means(const ls_acts *a, int size, int64_t row, int64_t block, int n, int drop) {
-    const int32_t *high = ls_acts_sum(a, size, row, 0) + block * n, *low = ls_acts_sum(a, size, row, a->planes - 1) + block * n;
-    int32_t *out = ls_acts_mean(a, size, row) + block * n, half = (1 << drop) >> 1;
-    for (int g = 0; g < n; g++) out[g] = ((a->planes == 1 ? high[g] : high[g] * 4096 + low[g]) + half) >> drop;
-}
-
-/* From sums of products what kernels begin with. */
-static void finish_lead(const ls_acts *a, int size, int64_t row, int64_t block, int n, int drop) {
-    uint32_t *lead = (uint32_t *)ls_acts_lead(a, size, row) + 2 * block * n, half = (1u << drop) >> 1;
-    for (int g = 0; g < n; g++) {
-        lead[2 * g] = half - lead[2 * g];
-        lead[2 * g + 1] = (uint32_t)drop;
-    }
-}
-
-void ls_acts_finish(const ls_acts *a, int64_t row) {
-    int32_t *drop = a->drop + row * a->blocks, *half = a->half + row * a->blocks, e = LS_EXACT_MIN_EXP;
-    for (int64_t b = 0; b < a->blocks; b++)
-        if (drop[b] > e) e = drop[b];
-    for (int64_t b = 0; b < a->blocks; b++) {
-        drop[b] = e - drop[b];
-        if (drop[b] > LS_EXACT_MAX_DROP) {
-            drop[b] = 0;
-            forget_block(a, row, b);
-        }
-        half[b] = (1 << drop[b]) >> 1;
-    }
-    for (int size = 0; size < LS_SUMS; size++)
-        for (int64_t b = 0; b < a->blocks; b++) {
-            if (a->mean[size]) finish_means(a, size, row, b, 4 >> size, drop[b]);
-            if (a->lead[size]) finish_lead(a, size, row, b, 4 >> size, drop[b]);
-        }
-    a->factor[row] = ls_pow2(e - 127 - (a->planes == 1 ? LS_EXACT_P16 : LS_EXACT_P24));
 }
 
 void ls_acts_copy_row(const ls_acts *to, int64_t i, const ls_acts *from, int64_t j) {

@@ -12,6 +12,9 @@
 
 enum { LS_SUM_16, LS_SUM_32, LS_SUM_64, LS_SUMS }; /* index of a group size: log2(g / 16) */
 
+/* Rows up to which products go straight from packed weights to results: a pass of so many takes about as long as reading its weights. */
+enum { LS_FEW_ROWS = 32 };
+
 /* What matrices need of their input beside the mantissas: bit |size| the sums over groups of that size, bit LS_SUMS + |size| their means too. */
 typedef unsigned ls_acts_needs;
 enum { LS_ACTS_ALL = (1 << 2 * LS_SUMS) - 1 };
@@ -28,7 +31,8 @@ typedef struct ls_acts {
     int32_t *half;              /* [T, blocks] 2^(a - 1), 0 for a = 0: what rounds the shift by a */
     int32_t *sum[LS_SUMS];      /* [T, planes, blocks * 64 / g] sums of the planes, or NULL where not needed */
     int32_t *mean[LS_SUMS];     /* [T, blocks * 64 / g] C: rshift(X, a), or NULL */
-    int32_t *lead[LS_SUMS];     /* exact16, beside sum: [T, blocks * 64 / g, 2] half less the sum of q[4i] q[4i + 2] + q[4i + 1] q[4i + 3], modulo 2^32; drop */
+    int32_t *lead[LS_SUMS];     /* exact16, beside sum: [T, blocks * 64 / g, 2] half less the sum of q[4i] q[4i + 2] + q[4i + 1] q[4i + 3], modulo 2^32; drop.
+                                 * Only products of more than LS_FEW_ROWS rows read it: NULL where fewer are quantised */
     float *factor;              /* [T] 2^(E - 127 - p) */
 } ls_acts;
 
@@ -52,17 +56,6 @@ static inline int32_t *ls_acts_mean(const ls_acts *a, int size, int64_t row) {
 static inline int32_t *ls_acts_lead(const ls_acts *a, int size, int64_t row) {
     return a->lead[size] ? a->lead[size] + 2 * row * (a->blocks << (2 - size)) : NULL;
 }
-
-/* Sums over each 16 of a block's 64 columns: of the mantissas of each plane, and under exact16 of q[4i] q[4i + 2] + q[4i + 1] q[4i + 3], modulo 2^32. */
-typedef struct ls_block_sums {
-    int32_t plane[2][4];
-    int32_t cross[4];
-} ls_block_sums;
-
-/* Second half of quantisation, the same at every level: ls_acts_put_sums() for every block of row |row| when its mantissa planes are there, then
- * ls_acts_finish() with the block exponents in drop, after which the row is complete. */
-void ls_acts_put_sums(const ls_acts *a, int64_t row, int64_t block, const ls_block_sums *s);
-void ls_acts_finish(const ls_acts *a, int64_t row);
 
 /* Row |i| of |to| becomes row |j| of |from|; both of one contract, K and needs. */
 void ls_acts_copy_row(const ls_acts *to, int64_t i, const ls_acts *from, int64_t j);

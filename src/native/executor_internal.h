@@ -16,7 +16,6 @@
 enum {
     LS_MOE_ROWS = 256,    /* rows whose experts run together */
     LS_MOE_PHASES = 6,
-    LS_FEW_ROWS = 32,     /* a pass that takes about as long as reading its weights */
     LS_APPEND_ROWS = 32,  /* rows of one task that stores keys and values */
     LS_MAX_HEAD = 512
 };

@@ -73,16 +73,22 @@ static void node_row(const ls_native *x, int index, int row) {
     }
 }
 
+/* Quantises rows [begin, end) of the |rows| of node |node|; few rows without what only products of many read. */
+static void quantise_rows(ls_native *x, int node, int rows, int begin, int end) {
+    const float *value = ls_native_value(x, node);
+    ls_acts acts = x->acts[node];
+    if (rows <= LS_FEW_ROWS) memset(acts.lead, 0, sizeof acts.lead);
+    for (int row = begin; row < end; row++)
+        ls_native_kernels(x)->quantise[ls_contract_of_products(x->g->contract)](&acts, row, value + row * x->g->nodes[node].cols);
+}
+
 void ls_native_rows_task(ls_native *x, int step, int task) {
     const ls_step *s = &x->plan.step[step];
     int rows = ls_native_rows(x, s->selected), each = rows_per_task(x, rows), begin = task * each, end = begin + each < rows ? begin + each : rows;
     for (int k = s->begin; k < s->begin + s->count; k++) {
         ls_item it = x->plan.item[k];
-        const float *value = ls_native_value(x, it.node);
-        int64_t cols = x->g->nodes[it.node].cols;
-        for (int row = begin; row < end; row++)
-            if (it.kind == LS_ITEM_NODE) node_row(x, it.node, row);
-            else ls_native_kernels(x)->quantise[ls_contract_of_products(x->g->contract)](&x->acts[it.node], row, value + row * cols);
+        for (int row = begin; row < end && it.kind == LS_ITEM_NODE; row++) node_row(x, it.node, row);
+        if (it.kind == LS_ITEM_QUANTISE) quantise_rows(x, it.node, rows, begin, end);
     }
 }
 

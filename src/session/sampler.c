@@ -196,11 +196,24 @@ static int32_t draw(const ls_sampler *s, const ls_sampler_params *p, size_t posi
     return key_id(order_at(&o, i));
 }
 
+/* Whether one of RUN logits is larger than |best|: a loop of which compilers make vectors. */
+enum { RUN = 64 };
+static bool has_larger(const float *logits, float best) {
+    int32_t larger = 0;
+    for (int i = 0; i < RUN; i++) larger |= logits[i] > best;
+    return larger;
+}
+
+/* The first of the largest; NaN is none, and 0 is returned when all are. Few runs have one that is larger than all before. */
 static int32_t largest_logit(const float *logits, size_t n) {
-    size_t best = n;
-    for (size_t i = 0; i < n; i++)
-        if (best == n ? logits[i] == logits[i] : logits[i] > logits[best]) best = i;
-    return best == n ? 0 : (int32_t)best;
+    size_t best = 0;
+    while (best < n && logits[best] != logits[best]) best++;
+    if (best == n) return 0;
+    for (size_t i = best + 1; i < n; i++) {
+        while (n - i > RUN && !has_larger(logits + i, logits[best])) i += RUN;
+        if (logits[i] > logits[best]) best = i;
+    }
+    return (int32_t)best;
 }
 
 static int32_t largest_value(const int64_t *value, size_t n) {

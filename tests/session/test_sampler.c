@@ -1,6 +1,7 @@
 /* The sampler against goldens computed from docs/sampling.md by tools/make_session_goldens.py, and its stated limits. */
 #include "test.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/json.h"
@@ -77,6 +78,39 @@ static void test_cases(void **state) {
     json_decref(root);
 }
 
+/* The first of the largest logits that are numbers, 0 without one: docs/sampling.md. */
+static int32_t greedy(const float *logits, size_t vocab) {
+    int32_t best = -1;
+    for (size_t i = 0; i < vocab; i++)
+        if (!isnan(logits[i]) && (best < 0 || logits[i] > logits[best])) best = (int32_t)i;
+    return best < 0 ? 0 : best;
+}
+
+/* Vocabularies of every length, of few values so that many are equal, both zeros, infinities and NaN, these in a run at the beginning too. */
+static void test_greedy(void **state) {
+    (void)state;
+    enum { MOST = 300, ROUNDS = 60 };
+    static const float special[] = {NAN, -0.0f, 0.0f, -INFINITY, INFINITY, -1, 1, 2};
+    float logits[MOST];
+    ls_sampler_params p;
+    uint32_t seed = 7;
+    ls_error e = {0};
+    assert_ok(ls_sampler_prepare(&p, NULL, &e));
+    for (size_t vocab = 1; vocab <= MOST; vocab++)
+        for (size_t round = 0; round < ROUNDS; round++) {
+            ls_sampler s;
+            assert_ok(ls_sampler_init(&s, vocab, &e));
+            const size_t kinds = round % 3 ? 8 : 4, without = round % 5 ? 0 : (round * vocab) / ROUNDS; /* every fifth begins with NaN */
+            for (size_t i = 0; i < vocab; i++) {
+                seed = seed * 1664525 + 1013904223;
+                float value = seed >> 20 & 1 && round % 2 ? (float)(seed >> 24) : special[(seed >> 27) % kinds];
+                logits[i] = i < without ? NAN : value;
+            }
+            assert_int_equal(ls_sampler_next(&s, &p, logits, NULL, 0), greedy(logits, vocab));
+            ls_sampler_deinit(&s);
+        }
+}
+
 static void test_pieces(void **state) {
     (void)state;
     json_t *root = golden(), *v;
@@ -146,7 +180,7 @@ static void test_option_ranges(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_cases), cmocka_unit_test(test_pieces), cmocka_unit_test(test_distribution),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_cases), cmocka_unit_test(test_greedy), cmocka_unit_test(test_pieces), cmocka_unit_test(test_distribution),
                                        cmocka_unit_test(test_option_ranges)};
     return cmocka_run_group_tests_name("sampler", tests, NULL, NULL);
 }

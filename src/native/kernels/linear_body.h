@@ -384,6 +384,7 @@ V_BODY void several_rows_tiles(const ls_packed *w, int64_t tile, int64_t tile_en
 }
 
 #if V_DIRECT
+_Static_assert(V_DIRECT >= LS_FEW_ROWS, "ls_acts.lead");
 #include "native/kernels/linear_rows.h"
 #endif
 #ifdef V_BYTES

@@ -4,6 +4,7 @@
 
 #include "checkkern.h"
 #include "contract/exact.h"
+#include "native/kernels/quantise_sums.h"
 
 typedef enum mistake {
     NONE,
@@ -132,16 +133,16 @@ static void plain_quantise(const ls_acts *a, int64_t t, const float *x, int end,
                 sums.plane[i][g] = sum;
                 sums.cross[g] = (int32_t)cross;
             }
-        ls_acts_put_sums(a, t, b, &sums);
+        ls_acts_put_sums(a, t, b, a->planes, &sums);
     }
     if (drop_far) {
-        ls_acts_finish(a, t);
+        ls_acts_finish(a, t, a->planes);
         return;
     }
     int32_t *drop = a->drop + t * a->blocks, lowest = drop[0];
     for (int64_t b = 0; b < a->blocks; b++) lowest = drop[b] < lowest ? drop[b] : lowest;
     for (int64_t b = 0; b < a->blocks; b++) drop[b] = lowest;
-    ls_acts_finish(a, t);
+    ls_acts_finish(a, t, a->planes);
 }
 
 static void quantise_right(const ls_acts *a, int64_t t, const float *x) { plain_quantise(a, t, x, 0, true); }
