@@ -93,10 +93,11 @@ static void look_ahead(const ls_native *x, int step, int thread, weights_ahead *
     ahead->left = (ls_pool_idle){data, data + (bytes < MOST ? bytes : MOST)};
 }
 
-/* Every thread's first task is the one of its number. So a lone task is the first thread's, whose cache holds the values that small passes hand on. */
+/* Every thread's first task is the one of its number. So a lone task is the first thread's, whose cache holds the values that small passes hand on. The
+ * count is not looked at where it has no more to give: another thread's cache may have it. */
 static void run_step(ls_native *x, int step, int thread, weights_ahead *ahead) {
-    int tasks = x->run[step].tasks;
-    for (int t = thread; t < tasks && t >= 0; t = ls_claim(&x->claimed[step], tasks)) run_task(x, step, t, thread);
+    const int tasks = x->run[step].tasks;
+    for (int t = thread; t < tasks && t >= 0; t = tasks > x->threads ? ls_claim(&x->claimed[step], tasks) : -1) run_task(x, step, t, thread);
     look_ahead(x, step, thread, ahead);
     ls_pool_barrier(x->pool, &ahead->left);
 }

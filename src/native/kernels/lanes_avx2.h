@@ -133,11 +133,11 @@ LS_INLINE int32_t v_max_across(lanes x) {
     h = _mm_max_epi32(h, _mm_shuffle_epi32(h, 0x4E));
     return _mm_cvtsi128_si32(_mm_max_epi32(h, _mm_shuffle_epi32(h, 0xB1)));
 }
-LS_INLINE int32_t v_sum_across(lanes x) {
-    __m256i s = _mm256_add_epi32(x.a, x.b);
-    __m128i h = _mm_add_epi32(_mm256_castsi256_si128(s), _mm256_extracti128_si256(s, 1));
-    h = _mm_add_epi32(h, _mm_shuffle_epi32(h, 0x4E));
-    return _mm_cvtsi128_si32(_mm_add_epi32(h, _mm_shuffle_epi32(h, 0xB1)));
+LS_INLINE void v_sums_across(const lanes x[4], int32_t sum[4]) {
+    __m256i s[4];
+    for (int i = 0; i < 4; i++) s[i] = _mm256_add_epi32(x[i].a, x[i].b);
+    __m256i t = _mm256_hadd_epi32(_mm256_hadd_epi32(s[0], s[1]), _mm256_hadd_epi32(s[2], s[3]));
+    _mm_storeu_si128((void *)sum, _mm_add_epi32(_mm256_castsi256_si128(t), _mm256_extracti128_si256(t, 1)));
 }
 LS_INLINE int32_t v_cross(lanes x) {
     __m256i a = _mm256_mullo_epi32(x.a, _mm256_shuffle_epi32(x.a, 0x4E)), b = _mm256_mullo_epi32(x.b, _mm256_shuffle_epi32(x.b, 0x4E));

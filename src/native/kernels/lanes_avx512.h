@@ -107,7 +107,13 @@ LS_INLINE lanes v_abs_max(lanes m, floats x) {
     return _mm512_max_epi32(m, _mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(0x7FFFFFFF)));
 }
 LS_INLINE int32_t v_max_across(lanes a) { return _mm512_reduce_max_epi32(a); }
-LS_INLINE int32_t v_sum_across(lanes a) { return _mm512_reduce_add_epi32(a); }
+LS_INLINE void v_sums_across(const lanes a[4], int32_t sum[4]) {
+    __m512i s = _mm512_add_epi32(_mm512_unpacklo_epi32(a[0], a[1]), _mm512_unpackhi_epi32(a[0], a[1]));
+    __m512i t = _mm512_add_epi32(_mm512_unpacklo_epi32(a[2], a[3]), _mm512_unpackhi_epi32(a[2], a[3]));
+    s = _mm512_add_epi32(_mm512_unpacklo_epi64(s, t), _mm512_unpackhi_epi64(s, t));
+    __m256i h = _mm256_add_epi32(_mm512_castsi512_si256(s), _mm512_extracti64x4_epi64(s, 1));
+    _mm_storeu_si128((void *)sum, _mm_add_epi32(_mm256_castsi256_si128(h), _mm256_extracti128_si256(h, 1)));
+}
 LS_INLINE int32_t v_cross(lanes a) {
     return _mm512_mask_reduce_add_epi32(0x3333, _mm512_mullo_epi32(a, _mm512_shuffle_epi32(a, _MM_PERM_BADC)));
 }

@@ -186,10 +186,13 @@ LS_INLINE int32_t v_max_across(lanes a) {
     EACH if (a.v[i] > m) m = a.v[i];
     return m;
 }
-LS_INLINE int32_t v_sum_across(lanes a) {
-    int32_t s = 0;
-    EACH s += a.v[i];
-    return s;
+/* The sums of four times sixteen lanes. */
+LS_INLINE void v_sums_across(const lanes a[4], int32_t sum[4]) {
+    for (int n = 0; n < 4; n++) {
+        int32_t s = 0;
+        EACH s += a[n].v[i];
+        sum[n] = s;
+    }
 }
 /* The sum of a[4i] a[4i + 2] + a[4i + 1] a[4i + 3], modulo 2^32; 16-bit integers. */
 LS_INLINE int32_t v_cross(lanes a) {

@@ -147,7 +147,10 @@ LS_INLINE lanes v_dot(lanes acc, lanes w, lanes x) {
 LS_INLINE int32x4_t abs_max(int32x4_t m, float32x4_t x) { return vmaxq_s32(m, vreinterpretq_s32_f32(vabsq_f32(x))); }
 LS_INLINE lanes v_abs_max(lanes x, floats y) { return TWO(lanes, abs_max); }
 LS_INLINE int32_t v_max_across(lanes x) { return vmaxvq_s32(vmaxq_s32(vmaxq_s32(x.a, x.b), vmaxq_s32(x.c, x.d))); }
-LS_INLINE int32_t v_sum_across(lanes x) { return vaddvq_s32(vaddq_s32(vaddq_s32(x.a, x.b), vaddq_s32(x.c, x.d))); }
+LS_INLINE int32x4_t sum4(lanes x) { return vaddq_s32(vaddq_s32(x.a, x.b), vaddq_s32(x.c, x.d)); }
+LS_INLINE void v_sums_across(const lanes x[4], int32_t sum[4]) {
+    vst1q_s32(sum, vpaddq_s32(vpaddq_s32(sum4(x[0]), sum4(x[1])), vpaddq_s32(sum4(x[2]), sum4(x[3]))));
+}
 LS_INLINE int32x2_t cross2(int32x4_t x) { return vmul_s32(vget_low_s32(x), vget_high_s32(x)); }
 LS_INLINE int32_t v_cross(lanes x) { return vaddv_s32(vadd_s32(vadd_s32(cross2(x.a), cross2(x.b)), vadd_s32(cross2(x.c), cross2(x.d)))); }
 LS_INLINE void v_store16(int16_t *p, lanes x) {

@@ -13,27 +13,33 @@ LS_INLINE const float *block_of(const ls_acts *a, const float *x, int64_t b, flo
     return buffer;
 }
 
-/* Mantissas of the sixteen columns from |k| on, which are the |i|-th of their block, split into planes, and their sums. */
-LS_INLINE void quantise_lanes(const ls_acts *a, int64_t row, int64_t k, int i, floats x, floats unit, int planes, bool cross, ls_block_sums *s) {
-    lanes q = v_round(f_mul(x, unit));
-    if (planes == 1) {
-        v_store16(ls_acts_plane(a, row, 0) + k, q);
-        s->plane[0][i] = v_sum_across(q);
-        s->cross[i] = cross ? v_cross(q) : 0;
-        return;
+/* Mantissas of block |b|, split into planes, and the sums of them that |a| has a place for. */
+LS_INLINE void quantise_block(const ls_acts *a, int64_t row, int64_t b, const floats x[4], floats unit, int planes, bool summed, bool cross) {
+    lanes q[4], high[4];
+    ls_block_sums s = {0};
+    for (int i = 0; i < 4; i++) {
+        const int64_t k = b * LS_EXACT_BLOCK + 16 * i;
+        q[i] = v_round(f_mul(x[i], unit));
+        if (planes == 2) {
+            high[i] = v_sar(v_add(q[i], v_set(2048)), 12);
+            q[i] = v_sub(q[i], v_shl(high[i], 12));
+            v_store16(ls_acts_plane(a, row, 0) + k, high[i]);
+        }
+        v_store16(ls_acts_plane(a, row, planes - 1) + k, q[i]);
+        if (cross) s.cross[i] = v_cross(q[i]);
     }
-    lanes high = v_sar(v_add(q, v_set(2048)), 12), low = v_sub(q, v_shl(high, 12));
-    v_store16(ls_acts_plane(a, row, 0) + k, high);
-    v_store16(ls_acts_plane(a, row, 1) + k, low);
-    s->plane[0][i] = v_sum_across(high);
-    s->plane[1][i] = v_sum_across(low);
+    if (!summed) return;
+    if (planes == 2) v_sums_across(high, s.plane[0]);
+    v_sums_across(q, s.plane[planes - 1]);
+    ls_acts_put_sums(a, row, b, planes, &s);
 }
 
 LS_INLINE void quantise(const ls_acts *a, int64_t row, const float *x, int planes) {
     const int p = planes == 1 ? LS_EXACT_P16 : LS_EXACT_P24;
-    const bool cross = a->lead[LS_SUM_16] || a->lead[LS_SUM_32] || a->lead[LS_SUM_64];
+    const bool summed = a->sum[LS_SUM_16] || a->sum[LS_SUM_32] || a->sum[LS_SUM_64];
+    const bool cross = planes == 1 && (a->lead[LS_SUM_16] || a->lead[LS_SUM_32] || a->lead[LS_SUM_64]);
     int32_t *exponent = a->drop + row * a->blocks;
-    float buffer[64];
+    float buffer[LS_EXACT_BLOCK];
     for (int64_t b = 0; b < a->blocks; b++) {
         const float *in = block_of(a, x, b, buffer);
         floats part[4];
@@ -43,10 +49,7 @@ LS_INLINE void quantise(const ls_acts *a, int64_t row, const float *x, int plane
             max = v_abs_max(max, part[i]);
         }
         exponent[b] = ls_block_exponent((uint32_t)v_max_across(max));
-        floats unit = f_set(ls_pow2_biased(p + 254 - exponent[b]));
-        ls_block_sums block;
-        for (int i = 0; i < 4; i++) quantise_lanes(a, row, b * 64 + 16 * i, i, part[i], unit, planes, cross, &block);
-        ls_acts_put_sums(a, row, b, planes, &block);
+        quantise_block(a, row, b, part, f_set(ls_pow2_biased(p + 254 - exponent[b])), planes, summed, cross);
     }
     ls_acts_finish(a, row, planes);
 }
