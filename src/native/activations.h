@@ -12,7 +12,7 @@
 
 enum { LS_SUM_16, LS_SUM_32, LS_SUM_64, LS_SUMS }; /* index of a group size: log2(g / 16) */
 
-/* Rows up to which products go straight from packed weights to results: a pass of so many takes about as long as reading its weights. */
+/* Rows of a pass that takes about as long as reading its weights; only products of more begin with ls_acts.lead. */
 enum { LS_FEW_ROWS = 32 };
 
 /* What matrices need of their input beside the mantissas: bit |size| the sums over groups of that size, bit LS_SUMS + |size| their means too. */
@@ -32,7 +32,7 @@ typedef struct ls_acts {
     int32_t *sum[LS_SUMS];      /* [T, planes, blocks * 64 / g] sums of the planes, or NULL where not needed */
     int32_t *mean[LS_SUMS];     /* [T, blocks * 64 / g] C: rshift(X, a), or NULL */
     int32_t *lead[LS_SUMS];     /* exact16, beside sum: [T, blocks * 64 / g, 2] half less the sum of q[4i] q[4i + 2] + q[4i + 1] q[4i + 3], modulo 2^32; drop.
-                                 * Only products of more than LS_FEW_ROWS rows read it: NULL where fewer are quantised */
+                                 * NULL in an ls_acts through which no more than LS_FEW_ROWS rows are quantised: then nothing reads it */
     float *factor;              /* [T] 2^(E - 127 - p) */
 } ls_acts;
 

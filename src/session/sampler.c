@@ -209,9 +209,11 @@ static int32_t largest_logit(const float *logits, size_t n) {
     size_t best = 0;
     while (best < n && logits[best] != logits[best]) best++;
     if (best == n) return 0;
-    for (size_t i = best + 1; i < n; i++) {
-        while (n - i > RUN && !has_larger(logits + i, logits[best])) i += RUN;
-        if (logits[i] > logits[best]) best = i;
+    for (size_t i = best + 1; i < n;) {
+        size_t end = n - i < RUN ? n : i + RUN;
+        if (end - i == RUN && !has_larger(logits + i, logits[best])) i = end;
+        for (; i < end; i++)
+            if (logits[i] > logits[best]) best = i;
     }
     return (int32_t)best;
 }

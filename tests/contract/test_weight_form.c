@@ -40,13 +40,29 @@ static void test_limits(void **state) {
     }
 }
 
-/* Mantissas of floats are ls_mantissa of their block's exponent: whole numbers and a half, of both signs, zeros, and values far below the largest, in whole
- * blocks and a last one of every length. */
+/* A value for a block whose exponent is that of 1: halves of a last place around 0, any fraction, the largest there is with what rounds to it, far too
+ * small ones, and zeros. */
+static float mantissa_case(uint32_t *seed, float last) {
+    *seed = *seed * 1664525 + 1013904223;
+    const uint32_t kind = *seed >> 28;
+    *seed = *seed * 1664525 + 1013904223;
+    const float largest = 127.0f / 64, halves = (float)((int)(*seed >> 20) - 2048) * last / 2, sign = *seed >> 31 ? -1.0f : 1.0f;
+    switch (kind) {
+        case 0: return sign * largest - sign * last;
+        case 1: return sign * largest - sign * last / 2;
+        case 2: return halves * 0x1p-20f;
+        case 3: return sign * 0.0f;
+        case 4: case 5: case 6: return (float)((int)(*seed >> 8) - (1 << 23)) * 0x1p-23f;
+        default: return halves;
+    }
+}
+
+/* Mantissas of floats are ls_mantissa of their block's exponent, in whole blocks and a last one of every length, the second of zeros in every other row. */
 static void test_mantissas(void **state) {
     (void)state;
     enum { MOST = 3 * LS_EXACT_BLOCK };
     float x[MOST], scratch[MOST + 2 * 3 + 2];
-    int32_t u[MOST], scale[3], r;
+    int32_t u[MOST], scale[3], r, most[2] = {0}, least[2] = {0};
     uint32_t seed = 1;
     for (int cols = 1; cols <= MOST; cols++)
         for (int wide = 0; wide < 2; wide++) {
@@ -54,20 +70,19 @@ static void test_mantissas(void **state) {
             ls_weight_form form;
             ls_tensor t = {.name = "w", .dtype = "F32", .format = LS_F32, .rank = 2, .shape = {1, cols}, .data = x, .bytes = (size_t)cols * 4};
             assert_ok(ls_weight_form_of(&form, &t, wide ? LS_CONTRACT_EXACT24 : LS_CONTRACT_EXACT16, &e));
-            for (int k = 0; k < cols; k++) {
-                seed = seed * 1664525 + 1013904223;
-                float last = ls_pow2(-form.weight_p), largest = 127.0f / 64 - last; /* of a block of exponent 0, whose last place is |last| */
-                float halves = (float)((int)(seed >> 20) - 2048) * last / 2, whole = (float)((int)(seed >> 8) - (1 << 23)) * 0x1p-23f;
-                x[k] = seed >> 30 == 0 ? halves : seed >> 30 == 1 ? whole : k % LS_EXACT_BLOCK == 0 ? largest : k % 5 ? halves * 0x1p-20f : -0.0f;
-            }
+            for (int k = 0; k < cols; k++) x[k] = cols % 2 && k / LS_EXACT_BLOCK == 1 ? 0 : mantissa_case(&seed, ls_pow2(-form.weight_p));
             ls_weight_form_row(&form, &t, 0, u, scale, NULL, &r, scratch);
             for (int k = 0; k < cols; k++) {
                 uint32_t max = 0;
                 int begin = k / LS_EXACT_BLOCK * LS_EXACT_BLOCK;
                 for (int i = begin; i < begin + LS_EXACT_BLOCK && i < cols; i++) max = (ls_bits(x[i]) & 0x7FFFFFFFu) > max ? ls_bits(x[i]) & 0x7FFFFFFFu : max;
                 assert_int_equal(u[k], ls_mantissa(x[k], ls_block_exponent(max), form.weight_p));
+                if (u[k] > most[wide]) most[wide] = u[k];
+                if (u[k] < least[wide]) least[wide] = u[k];
             }
         }
+    assert_true(most[0] == 127 << 8 && least[0] == -(127 << 8));
+    assert_true(most[1] == 127 << 16 && least[1] == -(127 << 16));
 }
 
 int main(void) {

@@ -180,7 +180,7 @@ static void test_option_ranges(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_cases), cmocka_unit_test(test_greedy), cmocka_unit_test(test_pieces), cmocka_unit_test(test_distribution),
-                                       cmocka_unit_test(test_option_ranges)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_cases), cmocka_unit_test(test_greedy), cmocka_unit_test(test_pieces),
+                                       cmocka_unit_test(test_distribution), cmocka_unit_test(test_option_ranges)};
     return cmocka_run_group_tests_name("sampler", tests, NULL, NULL);
 }

@@ -67,7 +67,7 @@ LS_INLINE lanes v_or(lanes x, lanes y) { return (lanes){_mm256_or_si256(x.a, y.a
 LS_INLINE lanes v_add16(lanes x, lanes y) { return (lanes){_mm256_add_epi16(x.a, y.a), _mm256_add_epi16(x.b, y.b)}; }
 LS_INLINE lanes v_sub16(lanes x, lanes y) { return (lanes){_mm256_sub_epi16(x.a, y.a), _mm256_sub_epi16(x.b, y.b)}; }
 LS_INLINE lanes v_field(lanes x, int shift, int mask) {
-    __m256i m = _mm256_set1_epi32(mask | mask << 16);
+    __m256i m = _mm256_set1_epi32((int32_t)((uint32_t)mask | (uint32_t)mask << 16));
     return (lanes){_mm256_and_si256(srl32(x.a, shift), m), _mm256_and_si256(srl32(x.b, shift), m)};
 }
 LS_INLINE lanes v_field_or(lanes x, int shift, int mask, lanes y) { return v_or(v_field(x, shift, mask), y); }
@@ -85,8 +85,8 @@ LS_INLINE __m256i powers15(__m256i k) {
     __m256i low = _mm256_or_si256(k, _mm256_set1_epi16((int16_t)0x8000)), high = _mm256_slli_epi16(_mm256_xor_si256(k, _mm256_set1_epi16(8)), 8);
     return _mm256_or_si256(small_powers(low), small_powers(_mm256_or_si256(high, _mm256_set1_epi16(0x0080))));
 }
-/* The upper 16 bits of signed by unsigned products, and the highest of the lower ones. */
-LS_INLINE __m256i mulhi_unsigned(__m256i a, __m256i p, __m256i low) {
+/* The upper 16 bits of signed by unsigned products, rounded; |low|: the lower ones. */
+LS_INLINE __m256i mulhi_rounded(__m256i a, __m256i p, __m256i low) {
     __m256i high = _mm256_add_epi16(_mm256_mulhi_epi16(a, p), _mm256_and_si256(a, _mm256_srai_epi16(p, 15)));
     return _mm256_sub_epi16(high, _mm256_srai_epi16(low, 15));
 }
@@ -98,7 +98,7 @@ LS_INLINE lanes v_scaled_wide(lanes x, lanes code, int shift, int bits, lanes *l
     lanes field = v_field(code, shift, (1 << bits) - 1);
     __m256i a = powers15(exponents_of(field.a)), b = powers15(exponents_of(field.b));
     *low = (lanes){_mm256_mullo_epi16(x.a, a), _mm256_mullo_epi16(x.b, b)};
-    return (lanes){mulhi_unsigned(x.a, a, low->a), mulhi_unsigned(x.b, b, low->b)};
+    return (lanes){mulhi_rounded(x.a, a, low->a), mulhi_rounded(x.b, b, low->b)};
 }
 LS_INLINE lanes v_where(lanes x, int shift, int bits, int value) {
     lanes field = v_field(x, shift, (1 << bits) - 1);

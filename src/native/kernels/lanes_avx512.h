@@ -56,10 +56,10 @@ LS_INLINE lanes v_add16(lanes a, lanes b) { return _mm512_add_epi16(a, b); }
 LS_INLINE lanes v_sub16(lanes a, lanes b) { return _mm512_sub_epi16(a, b); }
 LS_INLINE lanes v_field(lanes a, int shift, int mask) {
     if (mask == 0xFFFF >> shift) return srl16(a, shift);
-    return _mm512_and_si512(srl32(a, shift), _mm512_set1_epi32(mask | mask << 16));
+    return _mm512_and_si512(srl32(a, shift), _mm512_set1_epi16((int16_t)mask));
 }
 LS_INLINE lanes v_field_or(lanes a, int shift, int mask, lanes b) { /* a & mask | b in one */
-    return _mm512_ternarylogic_epi32(srl32(a, shift), _mm512_set1_epi32(mask | mask << 16), b, 0xEA);
+    return _mm512_ternarylogic_epi32(srl32(a, shift), _mm512_set1_epi16((int16_t)mask), b, 0xEA);
 }
 LS_INLINE lanes v_shl16(lanes a, int n) { return sll16(a, n); }
 LS_INLINE lanes v_sar16(lanes a, int n) { return sra16(a, n); }
@@ -83,7 +83,7 @@ LS_INLINE lanes v_scaled(lanes a, lanes code, int shift, int bits) {
     return _mm512_sllv_epi16(a, _mm512_permutexvar_epi16(indices_of(code, shift, bits), exponents_of_indices(shift, bits)));
 }
 LS_INLINE lanes v_scaled_wide(lanes a, lanes code, int shift, int bits, lanes *low) {
-    /* times 2^(k - 1) and rounded to multiples of 2^15; nothing for k = 0 */
+    /* times 2^(k - 1), divided by 2^15 and rounded; nothing for k = 0 */
     const __m512i half = _mm512_sllv_epi16(_mm512_set1_epi16(1), _mm512_sub_epi16(exponents_of_indices(shift, bits), _mm512_set1_epi16(1)));
     *low = v_scaled(a, code, shift, bits);
     return _mm512_mulhrs_epi16(a, _mm512_permutexvar_epi16(indices_of(code, shift, bits), half));

@@ -77,7 +77,7 @@ LS_INLINE int32x4_t field4(int32x4_t x, int shift, int32x4_t mask) {
     return vandq_s32(vreinterpretq_s32_u32(U32(x) >> vdupq_n_u32((uint32_t)shift)), mask);
 }
 LS_INLINE lanes v_field(lanes x, int shift, int mask) {
-    int32x4_t m = vdupq_n_s32(mask | mask << 16);
+    int32x4_t m = vdupq_n_s32((int32_t)((uint32_t)mask | (uint32_t)mask << 16));
     return (lanes){field4(x.a, shift, m), field4(x.b, shift, m), field4(x.c, shift, m), field4(x.d, shift, m)};
 }
 LS_INLINE lanes v_field_or(lanes x, int shift, int mask, lanes y) { return v_or(v_field(x, shift, mask), y); }

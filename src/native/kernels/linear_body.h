@@ -52,7 +52,8 @@ V_BODY void weight_pair(int kind, const uint8_t *span, int i, lanes w[2]) {
 }
 
 /* Two planes of each operand: three products instead of four (A. Karatsuba and Yu. Ofman, "Multiplication of multidigit numbers on automata", 1962).
- * Sum 1 is of (w[0] + w[1]) (x[0] + x[1]), from which combine() takes sums 0 and 2. All is modulo 2^32, and what is left fits. */
+ * Sum 1 is of (w[0] + w[1]) (x[0] + x[1]), from which combine() takes sums 0 and 2: modulo 2^32, but what is left fits. So do the operands fit 16 bits:
+ * |w[0] + w[1]| <= 2032 + 2048, |x[0] + x[1]| <= 8128 + 2048. */
 V_BODY void dot_step(lanes acc[3], const lanes w[2], int wp, const lanes x[2], int xp) {
     if (wp == 2 && xp == 2) {
         acc[0] = v_dot(acc[0], w[0], x[0]);
@@ -383,8 +384,10 @@ V_BODY void several_rows_tiles(const ls_packed *w, int64_t tile, int64_t tile_en
     }
 }
 
+#if V_ASSEMBLY
+_Static_assert(V_DIRECT >= LS_FEW_ROWS, "cross_rows() reads ls_acts.lead");
+#endif
 #if V_DIRECT
-_Static_assert(V_DIRECT >= LS_FEW_ROWS, "ls_acts.lead");
 #include "native/kernels/linear_rows.h"
 #endif
 #ifdef V_BYTES

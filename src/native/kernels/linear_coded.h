@@ -2,7 +2,7 @@
 #ifndef LS_NATIVE_KERNELS_LINEAR_CODED_H
 #define LS_NATIVE_KERNELS_LINEAR_CODED_H
 
-/* Pieces of a code from words [begin, end) on, the first highest. */
+/* Pieces of a code in words [begin, end), the first highest. */
 V_BODY lanes code_run(const uint8_t *words, int begin, int end, int spare) {
     const int mask = (1 << spare) - 1;
     lanes run = v_field(v_load(words + begin * 64), 0, mask);
