@@ -41,12 +41,13 @@ int64_t ls_tensor_rows(const ls_tensor *t) {
 
 float ls_bf16_to_f32(uint16_t h) { return ls_from_bits((uint32_t)h << 16); }
 
-/* Without branches, so that compilers make vectors of a loop. The exponent 31 becomes 255; a subnormal is a multiple of 2^-24, which is normal in f32. */
+/* Selects by masks, since gcc 12 makes branches of conditional operators here and then no vectors of the loop. The exponent 31 becomes 255; a subnormal is
+ * a multiple of 2^-24, which is normal in f32. */
 static inline float widen(uint16_t h) {
     const uint32_t bias = 112u << 23;
-    uint32_t a = h & 0x7FFFu, normal = (a << 13) + bias, subnormal = ls_bits((float)(int32_t)a * 0x1p-24f);
-    uint32_t magnitude = a < 0x400 ? subnormal : a < 0x7C00 ? normal : normal + bias;
-    return ls_from_bits((uint32_t)(h & 0x8000) << 16 | magnitude);
+    const uint32_t a = h & 0x7FFFu, small = 0u - (uint32_t)(a < 0x400), large = 0u - (uint32_t)(a >= 0x7C00);
+    const uint32_t normal = (a << 13) + bias + (bias & large), subnormal = ls_bits((float)(int32_t)a * 0x1p-24f);
+    return ls_from_bits((uint32_t)(h & 0x8000) << 16 | (subnormal & small) | (normal & ~small));
 }
 
 float ls_f16_to_f32(uint16_t h) { return widen(h); }
