@@ -1,6 +1,8 @@
 /* Integer form of weight rows, from quantised blocks or from float rows. */
 #include "contract/weight_form.h"
 
+#include <string.h>
+
 #include "contract/exact.h"
 
 static int largest_integer(const ls_weight_form *f) {
@@ -64,17 +66,25 @@ static void quantised_row(const ls_weight_form *f, const ls_tensor *t, int64_t r
     }
 }
 
-/* u [n] = ls_mantissa of x [n] in a block of the exponent returned, |u| < 2^23: adding and taking off 2^23 with the sign of a number rounds it to nearest
- * even, in a loop of which compilers make vectors where they know |n|. */
-static inline int block_mantissas(const float *x, int n, int p, int32_t *u) {
-    uint32_t max = 0;
-    for (int k = 0; k < n; k++) {
-        uint32_t b = ls_bits(x[k]) & 0x7FFFFFFFu;
-        max = b > max ? b : max;
-    }
-    const int e = ls_block_exponent(max);
+/* Bits of the largest magnitude of a block: of every LANES-th column first, which compilers do side by side. */
+static inline uint32_t largest_bits(const float x[LS_EXACT_BLOCK]) {
+    enum { LANES = 16 };
+    int32_t max[LANES] = {0}; /* signed, which is compared faster */
+    for (int k = 0; k < LS_EXACT_BLOCK; k += LANES)
+        for (int i = 0; i < LANES; i++) {
+            int32_t b = (int32_t)(ls_bits(x[k + i]) & 0x7FFFFFFFu);
+            max[i] = b > max[i] ? b : max[i];
+        }
+    for (int i = 1; i < LANES; i++) max[0] = max[i] > max[0] ? max[i] : max[0];
+    return (uint32_t)max[0];
+}
+
+/* u = ls_mantissa of a block's columns, for the exponent returned, |u| < 2^23: adding and taking off 2^23 with the sign of a number rounds it to nearest
+ * even, in a loop of which compilers make vectors. */
+static int block_mantissas(const float x[LS_EXACT_BLOCK], int p, int32_t u[LS_EXACT_BLOCK]) {
+    const int e = ls_block_exponent(largest_bits(x));
     const float unit = ls_pow2_biased(127 + p + 127 - e);
-    for (int k = 0; k < n; k++) {
+    for (int k = 0; k < LS_EXACT_BLOCK; k++) {
         float y = x[k] * unit, whole = ls_from_bits((ls_bits(y) & 0x80000000u) | 0x4B000000u);
         u[k] = (int32_t)(y + whole - whole);
     }
@@ -86,9 +96,15 @@ static void float_row(const ls_weight_form *f, const ls_tensor *t, int64_t row, 
     int e_max = LS_EXACT_MIN_FLOAT_EXP;
     for (int64_t g = 0; g < f->groups; g++) {
         int64_t k = g * LS_EXACT_BLOCK, left = f->cols - k;
-        int e = left >= LS_EXACT_BLOCK ? block_mantissas(x + k, LS_EXACT_BLOCK, f->weight_p, u + k) : block_mantissas(x + k, (int)left, f->weight_p, u + k);
-        scale[g] = e;
-        if (e > e_max) e_max = e;
+        if (left >= LS_EXACT_BLOCK) scale[g] = block_mantissas(x + k, f->weight_p, u + k);
+        else {
+            float block[LS_EXACT_BLOCK] = {0};
+            int32_t padded[LS_EXACT_BLOCK];
+            memcpy(block, x + k, (size_t)left * sizeof *block);
+            scale[g] = block_mantissas(block, f->weight_p, padded);
+            memcpy(u + k, padded, (size_t)left * sizeof *u);
+        }
+        if (scale[g] > e_max) e_max = scale[g];
     }
     for (int64_t g = 0; g < f->groups; g++) {
         int drop = e_max - scale[g];

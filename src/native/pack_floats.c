@@ -26,23 +26,26 @@ static inline void codes_of(const int32_t *u, int significand, int exponent_bits
     for (int i = 0; i < LS_SPAN / 2; i++) word[i] = code[2 * i] | code[2 * i + 1] << 16;
 }
 
-/* The lower bits of both halves of word |i|: a piece of a pair of codes after those of the words. */
-static inline uint32_t piece_of(const uint32_t *code, int i, int bits, int spare) {
-    const int words = bits / spare, pair = bits + i / words;
-    const uint32_t one = 0x00010001u;
-    if (pair < LS_SPAN / 2) return code[pair] >> (bits - spare * (i % words + 1)) & ((1u << spare) - 1) * one;
+/* The lower bits of both halves of the words: pieces of the pairs of codes after theirs. */
+static inline void pieces_of(const uint32_t *code, int bits, int spare, uint32_t piece[LS_SPAN / 2]) {
+    const int words = bits / spare;
+    const uint32_t one = 0x00010001u, mask = ((1u << spare) - 1) * one;
+    for (int j = 0; j < spare; j++)
+        for (int n = 0; n < words; n++) piece[j * words + n] = code[bits + j] >> (bits - spare * (n + 1)) & mask;
+    if (words * spare == bits) return;
     uint32_t last = 0;
     for (int j = 0; j < spare; j++) last = last << 1 | (code[bits + j] & one);
-    return last;
+    piece[bits - 1] = last;
 }
 
-/* Compilers that inline it divide by constants. */
+/* Inlined for its constants. */
 static inline void put_codes(int significand, int bits, uint8_t *span, int lane, const int32_t *u) {
     const int spare = 16 - bits;
-    uint32_t code[LS_SPAN / 2];
+    uint32_t code[LS_SPAN / 2], piece[LS_SPAN / 2];
     codes_of(u, significand, bits - significand, code);
+    pieces_of(code, bits, spare, piece);
     for (int i = 0; i < bits; i++) {
-        uint32_t word = code[i] << spare | piece_of(code, i, bits, spare);
+        uint32_t word = code[i] << spare | piece[i];
         memcpy(span + 64 * i + 4 * lane, &word, sizeof word);
     }
 }
