@@ -68,7 +68,7 @@ static void quantised_row(const ls_weight_form *f, const ls_tensor *t, int64_t r
 
 /* Bits of the largest magnitude of a block: of every LANES-th column first, which compilers do side by side. */
 static inline uint32_t largest_bits(const float x[LS_EXACT_BLOCK]) {
-    enum { LANES = 16 };
+    enum { LANES = 8 };
     int32_t max[LANES] = {0}; /* signed, which is compared faster */
     for (int k = 0; k < LS_EXACT_BLOCK; k += LANES)
         for (int i = 0; i < LANES; i++) {
