@@ -69,9 +69,23 @@ static void report(const loader *l) {
     if (l->o->progress) l->o->progress(l->o->progress_user, l->total > 0 ? l->done / l->total : 1.0);
 }
 
-/* Checking reads a whole tensor: a large one would stay in memory beside what is packed from it. */
+typedef struct checking {
+    const ls_tensor *t;
+    atomic_bool faulty;
+} checking;
+
+static void check_share(void *ctx, int thread, int threads) {
+    checking *c = ctx;
+    ls_error e = {0};
+    if (ls_tensor_check_weight_part(c->t, thread, threads, &e)) atomic_store(&c->faulty, true);
+}
+
+/* Threads share the work; what is wrong is said as one thread finds it. Checking reads a whole tensor: a large one would stay in memory beside what is
+ * packed from it. */
 static ls_code check(loader *l, const ls_tensor *t, ls_error *e) {
-    LS_TRY(ls_tensor_check_weight(t, e));
+    checking c = {.t = t};
+    ls_pool_run(l->pool, check_share, &c);
+    if (atomic_load(&c.faulty)) LS_TRY(ls_tensor_check_weight(t, e));
     if (t->bytes > LARGE_BYTES) ls_checkpoint_forget(l->c, t);
     return LS_OK;
 }

@@ -17,6 +17,11 @@ static void nibbles32(const uint8_t *restrict p, uint8_t *restrict q) {
     }
 }
 
+/* 32 signed bytes, two's complement, + 128. */
+static void offset32(const uint8_t *restrict p, uint8_t *restrict q) {
+    for (int i = 0; i < 32; i++) q[i] = p[i] ^ 128;
+}
+
 /* Bit i of |high| becomes bit 4 of weight i. */
 static void add_fifth_bits(uint32_t high, uint8_t *q) {
     for (int i = 0; i < 32; i++) q[i] = (uint8_t)(q[i] | (high >> i & 1) << 4);
@@ -56,7 +61,7 @@ static void decode_q5_1(const uint8_t *b, uint8_t *q, float *scale, float *min) 
 static void decode_q8_0(const uint8_t *b, uint8_t *q, float *scale, float *min) {
     (void)min;
     scale[0] = half_at(b);
-    for (int i = 0; i < 32; i++) q[i] = b[2 + i] ^ 128; /* two's complement + 128 */
+    offset32(b + 2, q);
 }
 
 /* f16 d, 16 bytes of nibbles that select one of sixteen signed values; stored here + 128. */

@@ -107,3 +107,13 @@ static ls_code check(const ls_tensor *t, bool bounded, ls_error *e) {
 
 ls_code ls_tensor_check_finite(const ls_tensor *t, ls_error *e) { return check(t, false, e); }
 ls_code ls_tensor_check_weight(const ls_tensor *t, ls_error *e) { return check(t, true, e); }
+
+ls_code ls_tensor_check_weight_part(const ls_tensor *t, int part, int parts, ls_error *e) {
+    const size_t size = (size_t)ls_format_get(t->format)->block_bytes;
+    if (!t->data || !size) return part ? LS_OK : check(t, true, e);
+    const size_t blocks = t->bytes / size, each = blocks / (size_t)parts, begin = each * (size_t)part;
+    ls_tensor view = *t;
+    view.data = (const uint8_t *)t->data + begin * size;
+    view.bytes = (part + 1 < parts ? each : blocks - begin) * size;
+    return check(&view, true, e);
+}

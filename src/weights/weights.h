@@ -122,6 +122,9 @@ ls_code ls_checkpoint_bytes_sha256(const ls_checkpoint *c, char hex[65], ls_erro
 ls_code ls_tensor_check_finite(const ls_tensor *t, ls_error *e);
 ls_code ls_tensor_check_weight(const ls_tensor *t, ls_error *e);
 
+/* Part |part| of |parts| of that, for threads to share: all are LS_OK when the tensor is. Indices in messages count from the part's beginning. */
+ls_code ls_tensor_check_weight_part(const ls_tensor *t, int part, int parts, ls_error *e);
+
 /* Dequantises row |row| (rows count over all leading axes) to f32 [in], by the format's own definition: equal bit for
  * bit to the `gguf` package's dequantize and to MLX's dequantize, which computes in the dtype of the scales: with f16
  * or bf16 scales the product is rounded to that dtype, then the sum. I32 and I64 convert (nearest even); LS_OTHER gives

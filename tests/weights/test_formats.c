@@ -327,7 +327,17 @@ static void special_floats_are_refused_by_name_and_index(void **state) {
     assert_true(isnan(out[0]) && isnan(out[3]));
 }
 
-/* The only infinity of a tensor is named wherever it stands. */
+/* How many of |parts| parts find a fault. */
+static int faulty_parts(const ls_tensor *t, int parts) {
+    int faulty = 0;
+    for (int i = 0; i < parts; i++) {
+        ls_error e = {0};
+        faulty += ls_tensor_check_weight_part(t, i, parts, &e) != LS_OK;
+    }
+    return faulty;
+}
+
+/* The only infinity of a tensor is named wherever it stands, and found by one part of any number. */
 static void special_halves_are_found_anywhere(void **state) {
     (void)state;
     enum { N = 150 };
@@ -339,8 +349,10 @@ static void special_halves_are_found_anywhere(void **state) {
         snprintf(what, sizeof what, "element %d is infinite", i);
         data[i] = i % 2 ? 0xFC00 : 0x7C00;
         assert_error(ls_tensor_check_finite(&t, &e), LS_INVALID_ARGUMENT, what);
+        for (int parts = 1; parts < N + 2; parts += 1 + parts / 4) assert_int_equal(faulty_parts(&t, parts), 1);
         data[i] = i % 2 ? 0xFBFF : 0x7BFF; /* the largest finite ones stay */
         assert_ok(ls_tensor_check_finite(&t, &e));
+        for (int parts = 1; parts < N + 2; parts += 1 + parts / 4) assert_int_equal(faulty_parts(&t, parts), 0);
     }
 }
 
@@ -392,8 +404,10 @@ static void mlx_scales_that_overflow_are_refused(void **state) {
     scale[0] = 0x6C00; /* 4096: 15 * 4096 fits, and -65504 brings it below */
     bias[0] = 0xFBFF;
     assert_ok(ls_tensor_check_finite(&t, &e));
+    assert_int_equal(faulty_parts(&t, 3), 0);
     bias[0] = 0x7C00;
     assert_error(ls_tensor_check_finite(&t, &e), LS_INVALID_ARGUMENT, "bias 0 is infinite");
+    assert_int_equal(faulty_parts(&t, 3), 1);
     scale[0] = 0x7E00;
     assert_error(ls_tensor_check_finite(&t, &e), LS_INVALID_ARGUMENT, "scale 0 is NaN");
 }
