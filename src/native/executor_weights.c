@@ -80,8 +80,8 @@ static void check_share(void *ctx, int thread, int threads) {
     if (ls_tensor_check_weight_part(c->t, thread, threads, &e)) atomic_store(&c->faulty, true);
 }
 
-/* Threads share the work; what is wrong is said as one thread finds it. Checking reads a whole tensor: a large one would stay in memory beside what is
- * packed from it. */
+/* Threads share the work; the message is that of a check by one. Checking reads a whole tensor: a large one would stay in memory beside what is packed
+ * from it. */
 static ls_code check(loader *l, const ls_tensor *t, ls_error *e) {
     checking c = {.t = t};
     ls_pool_run(l->pool, check_share, &c);

@@ -196,8 +196,9 @@ static int32_t draw(const ls_sampler *s, const ls_sampler_params *p, size_t posi
     return key_id(order_at(&o, i));
 }
 
-/* Whether one of RUN logits is larger than |best|: a loop of which compilers make vectors. */
 enum { RUN = 64 };
+
+/* Whether one of RUN logits is larger than |best|: a loop of which compilers make vectors. */
 static bool has_larger(const float *logits, float best) {
     int32_t larger = 0;
     for (int i = 0; i < RUN; i++) larger |= logits[i] > best;

@@ -14,8 +14,9 @@ static ls_code not_usable(const ls_tensor *t, const char *what, int64_t index, f
             t->name, t->dtype, what, (long long)index, isnan(value) ? "NaN" : "infinite");
 }
 
-/* Whether one of the RUN 16-bit words at |p| has magnitude bits of |limit| or more, in a loop of which compilers make vectors. */
 enum { RUN = 64 };
+
+/* Whether one of the RUN 16-bit words at |p| has magnitude bits of |limit| or more, in a loop of which compilers make vectors. */
 static bool run_has_large16(const uint8_t *p, uint16_t limit) {
     int16_t largest = 0;
     for (int i = 0; i < RUN; i++) {

@@ -122,7 +122,8 @@ ls_code ls_checkpoint_bytes_sha256(const ls_checkpoint *c, char hex[65], ls_erro
 ls_code ls_tensor_check_finite(const ls_tensor *t, ls_error *e);
 ls_code ls_tensor_check_weight(const ls_tensor *t, ls_error *e);
 
-/* Part |part| of |parts| of that, for threads to share: all are LS_OK when the tensor is. Indices in messages count from the part's beginning. */
+/* Part |part| of |parts| of ls_tensor_check_weight, for threads to share: all are LS_OK exactly when it is. Indices in messages count from the part's
+ * beginning. Part 0 has the whole of MLX tensors. */
 ls_code ls_tensor_check_weight_part(const ls_tensor *t, int part, int parts, ls_error *e);
 
 /* Dequantises row |row| (rows count over all leading axes) to f32 [in], by the format's own definition: equal bit for

@@ -343,6 +343,36 @@ static void test_creation_errors(void **unused) {
     subject_close(&s);
 }
 
+/* A weight that is no number is named alike however many threads look: in the first element of a matrix, between their parts, in the last. */
+static void test_damaged_weights(void **unused) {
+    (void)unused;
+    subject s;
+    subject_open(&s, "llama", LS_CONTRACT_EXACT16, 4);
+    size_t node = 0;
+    while (s.g->nodes[node].op != LS_OP_LINEAR) node++;
+    ls_tensor *t = (ls_tensor *)(uintptr_t)s.g->nodes[node].w[0]->tensor;
+    const void *data = t->data;
+    const size_t size = (size_t)ls_format_get(t->format)->block_bytes, count = t->bytes / size, at[] = {0, count / 3, count / 2, count - 1};
+    uint8_t *copy = malloc(t->bytes);
+    assert_non_null(copy);
+    t->data = copy;
+    for (size_t i = 0; i < sizeof at / sizeof *at; i++)
+        for (int threads = 1; threads <= 5; threads += 2) {
+            ls_error e = {0};
+            ls_executor *x = NULL;
+            ls_executor_options o = {.max_seqs = 1, .context = 16, .max_rows = 4, .threads = threads};
+            char what[64];
+            memcpy(copy, data, t->bytes);
+            memset(copy + at[i] * size, 0xFF, size);
+            snprintf(what, sizeof what, "element %zu is NaN", at[i]);
+            assert_error(ls_native_create(&x, s.g, s.c, &o, &e), LS_INVALID_ARGUMENT, what);
+            assert_non_null(strstr(e.text, t->name));
+        }
+    t->data = data;
+    free(copy);
+    subject_close(&s);
+}
+
 static void note(void *user, double fraction) {
     double *last = user;
     assert_true(fraction >= *last && fraction <= 1);
@@ -487,7 +517,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_llama),          cmocka_unit_test(test_gemma3),
         cmocka_unit_test(test_experts),        cmocka_unit_test(test_every_model),
         cmocka_unit_test(test_truncate),       cmocka_unit_test(test_errors_change_nothing),
-        cmocka_unit_test(test_creation_errors), cmocka_unit_test(test_progress_and_memory),
+        cmocka_unit_test(test_creation_errors), cmocka_unit_test(test_damaged_weights), cmocka_unit_test(test_progress_and_memory),
         cmocka_unit_test(test_eight_bits_take_half),
         cmocka_unit_test(test_warm_decode_allocates_nothing), cmocka_unit_test(test_observer_writes),
     };

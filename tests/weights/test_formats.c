@@ -273,6 +273,16 @@ static void set_half(uint8_t *p, unsigned h) {
     p[1] = (uint8_t)(h >> 8);
 }
 
+/* How many of |parts| parts find a fault. */
+static int faulty_parts(const ls_tensor *t, int parts) {
+    int faulty = 0;
+    for (int i = 0; i < parts; i++) {
+        ls_error e = {0};
+        faulty += ls_tensor_check_weight_part(t, i, parts, &e) != LS_OK;
+    }
+    return faulty;
+}
+
 static void special_scales_are_refused_by_name_and_index(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof generated / sizeof *generated; i++) {
@@ -299,7 +309,9 @@ static void special_scales_are_refused_by_name_and_index(void **state) {
             assert_non_null(strstr(e.text, "infinite"));
             set_half(at, 0x7C01);
             assert_error(ls_tensor_check_finite(&t, &e), LS_INVALID_ARGUMENT, "NaN");
+            for (int parts = 1; parts < 300; parts += 1 + parts / 4) assert_int_equal(faulty_parts(&t, parts), 1);
             memcpy(at, old, 2);
+            for (int parts = 1; parts < 300; parts += 1 + parts / 4) assert_int_equal(faulty_parts(&t, parts), 0);
         }
         free(blocks);
     }
@@ -325,16 +337,6 @@ static void special_floats_are_refused_by_name_and_index(void **state) {
     float out[4];
     ls_tensor_row_f32(&t, 0, out);
     assert_true(isnan(out[0]) && isnan(out[3]));
-}
-
-/* How many of |parts| parts find a fault. */
-static int faulty_parts(const ls_tensor *t, int parts) {
-    int faulty = 0;
-    for (int i = 0; i < parts; i++) {
-        ls_error e = {0};
-        faulty += ls_tensor_check_weight_part(t, i, parts, &e) != LS_OK;
-    }
-    return faulty;
 }
 
 /* The only infinity of a tensor is named wherever it stands, and found by one part of any number. */
