@@ -38,6 +38,9 @@ enum { WRAP_QUAD = 3 * V_TILES * 64 };
 
 /* The scaling of a slot of the group before, and an eighth of this group's columns. */
 #define WRAP_SLOT(slot, row, tile) WRAP_SCALE(slot, row, tile) WRAP_STEP WRAP_STEP
+#define WRAP_GROUP(SLOT)                                                                                                                         \
+    SLOT("0", "0", "0") SLOT("1", "0", "1") SLOT("2", "1", "0") SLOT("3", "1", "1")                                                              \
+    SLOT("4", "2", "0") SLOT("5", "2", "1") SLOT("6", "3", "0") SLOT("7", "3", "1")
 #define WRAP_START(a, b, c, d) \
     "vmovdqa64 %%zmm27, " a "\n\tvmovdqa64 (%[high]), " b "\n\tvmovdqa64 %%zmm27, " c "\n\tvmovdqa64 64(%[high]), " d "\n\t"
 
@@ -49,10 +52,10 @@ static inline void wrap_groups(overlap_state *s, const uint8_t *quads, const uin
         "2:\n\t"
         WRAP_START("%%zmm0", "%%zmm1", "%%zmm2", "%%zmm3") WRAP_START("%%zmm4", "%%zmm5", "%%zmm6", "%%zmm7")
         WRAP_START("%%zmm8", "%%zmm9", "%%zmm10", "%%zmm11") WRAP_START("%%zmm12", "%%zmm13", "%%zmm14", "%%zmm15")
-        OVERLAP_SLOTS_ALL(WRAP_SLOT)
+        WRAP_GROUP(WRAP_SLOT)
         OVERLAP_KEEP_ALL
         "add $128, %[scale]\n\tadd $128, %[high]\n\tadd $32, %[align]\n\tcmp %[end], %[quads]\n\tjb 2b\n\t"
-        OVERLAP_SLOTS_ALL(WRAP_SCALE)
+        WRAP_GROUP(WRAP_SCALE)
         : [quads] "+&r"(quads), [scale] "+&r"(scale), [align] "+&r"(align), [x] "+&r"(x), [high] "+&r"(high)
         : [state] "r"(s), [end] "r"(end), [xs] "r"(stride), [xs3] "r"(3 * stride), [part] "i"(offsetof(overlap_state, part)),
           [first] "i"(offsetof(overlap_state, first)), [order] "r"(0x07030501), [sign] "r"(0x80808080)
