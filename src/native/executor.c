@@ -52,9 +52,9 @@ static void count_tasks(ls_native *x) {
         ls_step_run *run = &x->run[s];
         int rows = ls_native_rows(x, st->selected);
         if (st->kind == LS_STEP_ROWS) run->tasks = rows ? ls_native_rows_tasks(x, s) : 0;
-        else if (st->kind == LS_STEP_LINEAR) run->tasks = rows ? ls_native_cut(x, s)->tasks : 0;
-        atomic_store_explicit(&x->claimed[s], x->threads, memory_order_relaxed);
+        else if (st->kind == LS_STEP_LINEAR) run->tasks = rows ? run->cut.tasks : 0;
     }
+    ls_share_reset(x->share, x->threads);
     ls_native_attention_prepare(x);
 }
 
@@ -69,7 +69,7 @@ static void run_task(ls_native *x, int step, int task, int thread) {
     }
 }
 
-/* What a thread fetches while it waits: the weights of its first task of the next products, |step|. Small passes wait for memory, which nothing else
+/* What a thread fetches while it waits: the weights of its first tasks of the next products, |step|. Small passes wait for memory, which nothing else
  * reads while one thread norms and quantises their few rows. */
 typedef struct weights_ahead {
     int step;
@@ -86,18 +86,25 @@ static void look_ahead(const ls_native *x, int step, int thread, weights_ahead *
         if (kind == LS_STEP_MOE || (kind == LS_STEP_LINEAR && x->run[ahead->step].tasks)) break;
     }
     ahead->left = (ls_pool_idle){0};
-    if (ahead->step == x->plan.n_steps || x->plan.step[ahead->step].kind == LS_STEP_MOE || thread >= x->run[ahead->step].tasks) return;
+    if (ahead->step == x->plan.n_steps || x->plan.step[ahead->step].kind == LS_STEP_MOE) return;
     if (ls_native_rows(x, x->plan.step[ahead->step].selected) > LS_FEW_ROWS) return;
     size_t bytes;
-    const uint8_t *data = ls_native_linear_bytes(x, ahead->step, thread, &bytes);
+    int64_t first, end;
+    ls_pool_split(x->run[ahead->step].tasks, thread, x->threads, &first, &end);
+    if (first == end) return;
+    const uint8_t *data = ls_native_linear_bytes(x, ahead->step, (int)first, (int)end, &bytes);
     ahead->left = (ls_pool_idle){data, data + (bytes < MOST ? bytes : MOST)};
 }
 
-/* Every thread's first task is the one of its number. So a lone task is the first thread's, whose cache holds the values that small passes hand on. The
- * count is not looked at where it has no more to give: another thread's cache may have it. */
+/* A lone task is the first thread's, whose cache holds the values that small passes hand on. Shares are not looked at where no thread has two tasks: another
+ * thread's cache may have them. */
 static void run_step(ls_native *x, int step, int thread, weights_ahead *ahead) {
     const int tasks = x->run[step].tasks;
-    for (int t = thread; t < tasks && t >= 0; t = tasks > x->threads ? ls_claim(&x->claimed[step], tasks) : -1) run_task(x, step, t, thread);
+    if (tasks > x->threads) {
+        for (int t; (t = ls_share_take(x->share, thread, x->threads, step, tasks)) >= 0;) run_task(x, step, t, thread);
+    } else if (thread < tasks) {
+        run_task(x, step, thread, thread);
+    }
     look_ahead(x, step, thread, ahead);
     ls_pool_barrier(x->pool, &ahead->left);
 }
@@ -229,7 +236,7 @@ static void destroy(ls_executor *base) {
     ls_plan_deinit(&x->plan);
     ls_pool_destroy(x->pool);
     ls_free(x->run);
-    ls_free(x->claimed);
+    ls_free(x->share);
     ls_free(x->values);
     ls_free(x->acts);
     ls_free(x->rope);
@@ -274,61 +281,28 @@ static ls_code make_buffers(ls_native *x, ls_error *e) {
     return take(x, &x->slots, (size_t)x->o.max_seqs, sizeof *x->slots, e);
 }
 
-/* Cuts a step of products into about |per_thread| tasks a thread, of an even number of tiles: kernels work on two at a time. */
-static ls_linear_cut cut_linear(const ls_native *x, int step, int per_thread) {
-    const ls_step *st = &x->plan.step[step];
+/* Cuts a step of products into tasks of an even number of tiles, since kernels work on two at a time: PER_THREAD a thread, or fewer. They are short, so that
+ * threads end together, and cost little: a thread's tasks follow each other in memory (share.h). */
+static ls_linear_cut cut_linear(const ls_native *x, const ls_step *st) {
+    enum { PER_THREAD = 32 };
     ls_linear_cut cut = {0};
     int64_t tiles = 0;
     for (int k = st->begin; k < st->begin + st->count; k += ls_native_linear_unit(x, st, k)) tiles += x->weights.node[x->plan.item[k].node].matrix->tiles;
-    int64_t each = (tiles / (per_thread * x->threads) + 1) / 2 * 2;
+    int64_t each = (tiles / (PER_THREAD * x->threads) + 1) / 2 * 2;
     cut.tiles = (int)(x->threads == 1 ? tiles : each < 2 ? 2 : each);
     for (int k = st->begin; k < st->begin + st->count; k += ls_native_linear_unit(x, st, k))
         cut.tasks += (int)((x->weights.node[x->plan.item[k].node].matrix->tiles + cut.tiles - 1) / cut.tiles);
     return cut;
 }
 
-/* Bytes of weights until the last thread is done when each takes the next task as it ends one. Beginning a task costs as much as reading START bytes: the
- * run of reads is broken. */
-static int64_t end_of(const ls_native *x, int step, const ls_linear_cut *cut) {
-    enum { START = 32 << 10 };
-    const ls_step *st = &x->plan.step[step];
-    int64_t busy[LS_POOL_MAX_THREADS] = {0}, last = 0;
-    for (int k = st->begin, unit; k < st->begin + st->count; k += unit) {
-        const ls_packed *w = x->weights.node[x->plan.item[k].node].matrix;
-        unit = ls_native_linear_unit(x, st, k);
-        for (int64_t tile = 0; tile < w->tiles; tile += cut->tiles) {
-            int64_t tiles = w->tiles - tile < cut->tiles ? w->tiles - tile : cut->tiles, *first = busy;
-            for (int t = 1; t < x->threads; t++)
-                if (busy[t] < *first) first = &busy[t];
-            *first += tiles * (int64_t)w->tile_bytes * (unit == 3 ? 2 : 1) + START;
-            if (*first > last) last = *first;
-        }
-    }
-    return last;
-}
-
-/* A pass of few rows waits for weights, so its tasks are the longest that end together; those of more rows are cut finely, by time that is not known. */
-static void cut_step(ls_native *x, int step) {
-    enum { LEAST = 2, MOST = 8, MANY_THREADS = 64 };
-    ls_linear_cut *cut = x->run[step].cut;
-    cut[1] = cut_linear(x, step, MOST);
-    cut[0] = cut_linear(x, step, LEAST);
-    if (x->threads > MANY_THREADS) return;
-    int64_t best = end_of(x, step, &cut[0]);
-    for (int per_thread = LEAST + 1; per_thread <= MOST; per_thread++) {
-        ls_linear_cut other = cut_linear(x, step, per_thread);
-        int64_t end = end_of(x, step, &other);
-        if (end >= best) continue;
-        best = end;
-        cut[0] = other;
-    }
-}
-
 static ls_code make_steps(ls_native *x, ls_error *e) {
+    if (x->plan.n_steps >= LS_SHARE_STEPS)
+        LS_FAIL(e, LS_UNIMPLEMENTED, "the model's plan has %d steps; the native backend runs at most %d", x->plan.n_steps, LS_SHARE_STEPS - 1);
     LS_TRY(take(x, &x->run, (size_t)x->plan.n_steps, sizeof *x->run, e));
-    LS_TRY(take(x, &x->claimed, (size_t)x->plan.n_steps, sizeof *x->claimed, e));
+    LS_TRY(ls_alloc_aligned(&x->share, (size_t)x->threads, sizeof *x->share, "native executor", e));
+    x->work_bytes += (size_t)x->threads * sizeof *x->share;
     for (int s = 0; s < x->plan.n_steps; s++)
-        if (x->plan.step[s].kind == LS_STEP_LINEAR) cut_step(x, s);
+        if (x->plan.step[s].kind == LS_STEP_LINEAR) x->run[s].cut = cut_linear(x, &x->plan.step[s]);
     return LS_OK;
 }
 

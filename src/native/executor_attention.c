@@ -178,6 +178,9 @@ ls_code ls_native_attention_init(ls_native *x, ls_error *e) {
         LS_TRY(class_of(x, n->heads / n->kv_heads, &x->run[s].class, e));
     }
     x->part_slots = SPLIT_TASKS * (size_t)x->threads;
+    if (x->part_slots * ranges > LS_SHARE_TASKS)
+        LS_FAIL(e, LS_UNIMPLEMENTED, "a context of %d makes up to %zu tasks for %d threads; allowed are %d: ask for a smaller context or fewer threads",
+                x->o.context, x->part_slots * ranges, x->threads, LS_SHARE_TASKS);
     x->part_slot_bytes = ranges * LS_ATTN_TILE * part;
     x->work_bytes += x->part_slots * x->part_slot_bytes;
     return ls_alloc_aligned(&x->parts, x->part_slots, x->part_slot_bytes, "attention", e);

@@ -12,6 +12,7 @@
 #include "native/kernels/kernel.h"
 #include "native/kv.h"
 #include "native/ops_table.h"
+#include "native/share.h"
 
 enum {
     LS_MOE_ROWS = 256,    /* rows whose experts run together */
@@ -63,7 +64,7 @@ typedef struct ls_linear_cut {
 /* How a step is cut into tasks. */
 typedef struct ls_step_run {
     int tasks;        /* of the current pass */
-    ls_linear_cut cut[2]; /* LINEAR: of passes of up to LS_FEW_ROWS rows, and of more */
+    ls_linear_cut cut; /* LINEAR */
     int class;        /* attention: index into ls_native.class */
     bool split;       /* attention, current pass: a task is one range of a tile, and COMBINE joins them */
     bool appends;     /* attention, current pass: a key head has one task, which stores its keys and values first */
@@ -95,7 +96,7 @@ typedef struct ls_moe_space {
     int *active, n_active;   /* experts with rows */
     float *gate, *up, *down; /* [pairs, inner], [pairs, inner], [pairs, hidden] */
     ls_acts hidden, inner;
-    void *memory[7];
+    void *memory[8];
 } ls_moe_space;
 
 struct ls_native {
@@ -111,8 +112,8 @@ struct ls_native {
     int threads;
     ls_plan plan;
     ls_step_run *run;      /* [n_steps] */
-    atomic_int *claimed;   /* [n_steps] the next task to take in the current pass; the first |threads| are taken by number */
-    atomic_int moe_claimed[LS_MOE_PHASES];
+    ls_share *share;       /* [threads] of the tasks of the current step */
+    ls_share *moe_share;   /* [LS_MOE_PHASES, threads] the same for the phases of a step of experts */
     uint8_t *values;       /* [plan.bytes] */
     ls_acts *acts;         /* [n_nodes] bound where the plan quantises */
     ls_native_weights weights;
@@ -136,10 +137,6 @@ struct ls_native {
 
 static inline int ls_native_rows(const ls_native *x, bool selected) { return selected ? x->batch->n_out : x->batch->n_rows; }
 
-static inline const ls_linear_cut *ls_native_cut(const ls_native *x, int step) {
-    return &x->run[step].cut[ls_native_rows(x, x->plan.step[step].selected) > LS_FEW_ROWS];
-}
-
 /* The level of the next call: under "random" any, by a hash of a running number, since levels must not be seen in the results. */
 static inline int ls_native_draw(const ls_native *x) {
     if (x->n_levels == 1) return 0;
@@ -156,12 +153,6 @@ static inline float *ls_native_value(const ls_native *x, int node) {
     return at == LS_LOGITS_PLACE ? x->logits : (float *)(void *)(x->values + at);
 }
 
-/* Next task of a counter below |n|, or -1. */
-static inline int ls_claim(atomic_int *counter, int n) {
-    int t = atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
-    return t < n ? t : -1;
-}
-
 /* Working memory of one thread during attention, in the pool's scratch. */
 typedef struct ls_attend_scratch {
     ls_attn_space space;
@@ -173,7 +164,8 @@ typedef struct ls_attend_scratch {
 void ls_native_rows_task(ls_native *x, int step, int task);
 int ls_native_rows_tasks(const ls_native *x, int step);
 void ls_native_linear_task(ls_native *x, int step, int task, int thread);
-const uint8_t *ls_native_linear_bytes(const ls_native *x, int step, int task, size_t *bytes); /* weights of such a task; the first product's of a gated unit */
+/* Weights of tasks [task, end) of the first one's matrix; of a gated unit those of its first product. */
+const uint8_t *ls_native_linear_bytes(const ls_native *x, int step, int task, int end, size_t *bytes);
 size_t ls_native_gated_floats(int max_rows);                        /* size of the scratch for the second product of a gated unit */
 int ls_native_linear_unit(const ls_native *x, const ls_step *s, int item); /* items that run together from |item| on */
 

@@ -42,7 +42,7 @@ static void sort_pairs(const part *p) {
     }
     memmove(s->begin + 1, s->begin, (size_t)experts * sizeof *s->begin);
     s->begin[0] = 0;
-    for (int i = 0; i < LS_MOE_PHASES; i++) atomic_store_explicit(&p->x->moe_claimed[i], 0, memory_order_relaxed);
+    ls_share_reset(p->x->moe_share, LS_MOE_PHASES * p->x->threads);
 }
 
 static void product(const part *p, int expert, int role, int chunk, const ls_acts *in, float *y) {
@@ -92,7 +92,8 @@ static void gather_pair(const part *p, int pair) {
 /* Runs item(p, i) for i in [0, n), |each| to a task, shared by all threads; returns when all are done. */
 static void phase(const part *p, int index, int n, int each, void (*item)(const part *p, int i)) {
     int tasks = (n + each - 1) / each;
-    for (int t; (t = ls_claim(&p->x->moe_claimed[index], tasks)) >= 0;)
+    ls_share *share = p->x->moe_share + index * p->x->threads;
+    for (int t; (t = ls_share_take(share, p->thread, p->x->threads, index, tasks)) >= 0;)
         for (int i = t * each; i < n && i < (t + 1) * each; i++) item(p, i);
     ls_pool_barrier(p->x->pool, NULL);
 }
@@ -163,6 +164,8 @@ ls_code ls_native_moe_init(ls_native *x, ls_error *e) {
     ls_acts_bind(&s->hidden, memory, x->g->contract, (int64_t)pairs, (int64_t)z.hidden, LS_ACTS_ALL);
     LS_TRY(take(x, 6, &memory, ls_acts_bytes(x->g->contract, (int64_t)pairs, (int64_t)z.inner, LS_ACTS_ALL), 1, e));
     ls_acts_bind(&s->inner, memory, x->g->contract, (int64_t)pairs, (int64_t)z.inner, LS_ACTS_ALL);
+    LS_TRY(take(x, 7, &x->moe_share, (size_t)LS_MOE_PHASES * (size_t)x->threads, sizeof *x->moe_share, e));
+    ls_share_reset(x->moe_share, LS_MOE_PHASES * x->threads);
     return LS_OK;
 }
 

@@ -137,7 +137,7 @@ typedef struct linear_part {
 
 static linear_part linear_part_of(const ls_native *x, int step, int task) {
     const ls_step *s = &x->plan.step[step];
-    const int tiles = ls_native_cut(x, step)->tiles;
+    const int tiles = x->run[step].cut.tiles;
     for (int k = s->begin, unit;; k += unit) {
         const ls_item *it = &x->plan.item[k];
         int64_t all = x->weights.node[it->node].matrix->tiles;
@@ -151,10 +151,11 @@ static linear_part linear_part_of(const ls_native *x, int step, int task) {
     }
 }
 
-const uint8_t *ls_native_linear_bytes(const ls_native *x, int step, int task, size_t *bytes) {
+const uint8_t *ls_native_linear_bytes(const ls_native *x, int step, int task, int end, size_t *bytes) {
     linear_part p = linear_part_of(x, step, task);
     const ls_packed *w = x->weights.node[p.it->node].matrix;
-    *bytes = (size_t)(p.end - p.begin) * w->tile_bytes;
+    int64_t last = p.begin + (int64_t)(end - task) * x->run[step].cut.tiles;
+    *bytes = (size_t)((last < w->tiles ? last : w->tiles) - p.begin) * w->tile_bytes;
     return w->data + (size_t)p.begin * w->tile_bytes;
 }
 

@@ -24,14 +24,14 @@ enum { CHAINS = 4 };
 V_BODY int chains_of(int kind, int xp, int tiles) { return tiles > 1 && weight_planes(kind) + xp > 2 ? CHAINS / 2 : CHAINS; }
 
 /* Distance to what is fetched while byte |at| of a tile is read: AHEAD bytes on, or twice that, counted among every |tiles|-th tile. Memory at its fastest
- * wants twice for weights of few bits, but what lies past the end of a task is fetched for nothing, so only tasks of LONG bytes have it. */
+ * wants twice for weights of few bits, but what lies past the end of a thread's tiles is fetched for nothing, so only matrices of LONG bytes have it. */
 typedef struct reach {
     size_t edge, near, far; /* near before the edge, far from there on */
 } reach;
 
-V_BODY reach reach_of(const ls_packed *w, int kind, int tiles, int64_t task_tiles) {
-    enum { LONG = 1 << 20 };
-    const bool twice = span_lines(kind) < 8 && (size_t)task_tiles * w->tile_bytes >= LONG;
+V_BODY reach reach_of(const ls_packed *w, int kind, int tiles) {
+    enum { LONG = 2 << 20 };
+    const bool twice = span_lines(kind) < 8 && (size_t)w->tiles * w->tile_bytes >= LONG;
     size_t ahead = twice ? 2 * AHEAD : AHEAD, passed = ahead / w->tile_bytes, others = (size_t)(tiles - 1) * w->tile_bytes;
     return (reach){.edge = (passed + 1) * w->tile_bytes - ahead, .near = ahead + passed * others, .far = ahead + (passed + 1) * others};
 }
@@ -194,7 +194,7 @@ V_BODY void one_row(const ls_packed *w, int64_t tile_begin, int64_t tile_end, co
     /* What is read at the memory's speed is read better as one stream. */
     const int tiles = xp == 2 && weight_planes(kind) == 1 && kind != LS_PACK_W8 ? V_LINE_TILES : 1;
     line l = line_of(x, row, xp, size);
-    reach r = reach_of(w, kind, tiles, tile_end - tile_begin);
+    reach r = reach_of(w, kind, tiles);
     for (int64_t i = tile_begin; i < tile_end; i += tiles) line_tiles(w, i, tile_end, x, row, &l, out, kind, xp, size, tiles, &r);
 }
 

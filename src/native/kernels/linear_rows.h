@@ -120,10 +120,10 @@ V_BODY int64_t tile_lines(const ls_packed *w, int64_t tile, int64_t tile_end, in
 }
 
 /* Shares the reading of the next tiles among the passes over these: a pass that read its tiles alone would wait for memory, and the passes after it, which
- * have them in the cache, would leave memory idle. */
+ * have them in the cache, would leave memory idle. Tiles past the end of a task are most often the thread's next. */
 V_BODY void fetch_next(patch *p, const ls_packed *w, const rows_by_tiles *a, int64_t row, int n, int tiles, int size) {
     int64_t rows = (a->end - a->begin) / 2 * 2, steps = size == LS_SUM_64 ? (w->spans + 1) / 2 : w->spans;
-    int64_t next = a->tile + tiles, lines = tile_lines(w, next, a->tile_end, tiles);
+    int64_t next = a->tile + tiles, lines = tile_lines(w, next, w->tiles, tiles);
     p->lines = (int)((lines * n + rows * steps - 1) / (rows * steps));
     p->next = lines ? w->data + (size_t)next * w->tile_bytes + (size_t)(lines * (row - a->begin) / rows) * 64 : w->data;
 }

@@ -1,0 +1,35 @@
+/* Shares of tasks: one word for each thread, changed by compare and exchange. */
+#include "native/share.h"
+
+#include "native/pool.h"
+
+enum { STEP_AT = 48, NEXT_AT = 24, TASK_MASK = LS_SHARE_TASKS };
+
+void ls_share_reset(ls_share *share, int threads) {
+    for (int i = 0; i < threads; i++) atomic_store_explicit(&share[i].tasks, (uint_least64_t)LS_SHARE_STEPS << STEP_AT, memory_order_relaxed);
+}
+
+/* What is left of the share of |thread| that |word| tells of. */
+static void tasks_left(uint_least64_t word, int thread, int threads, int step, int tasks, int64_t *next, int64_t *end) {
+    *next = (int64_t)(word >> NEXT_AT & TASK_MASK);
+    *end = (int64_t)(word & TASK_MASK);
+    if ((int)(word >> STEP_AT) != step) ls_pool_split(tasks, thread, threads, next, end);
+}
+
+/* A task of the share of |thread|: the first or the last. */
+static int take_from(ls_share *share, int thread, int threads, int step, int tasks, bool first) {
+    uint_least64_t word = atomic_load_explicit(&share[thread].tasks, memory_order_relaxed), left;
+    int64_t next, end;
+    do {
+        tasks_left(word, thread, threads, step, tasks, &next, &end);
+        if (next == end) return -1;
+        left = (uint_least64_t)step << STEP_AT | (uint_least64_t)(next + first) << NEXT_AT | (uint_least64_t)(end - !first);
+    } while (!atomic_compare_exchange_weak_explicit(&share[thread].tasks, &word, left, memory_order_relaxed, memory_order_relaxed));
+    return (int)(first ? next : end - 1);
+}
+
+int ls_share_take(ls_share *share, int thread, int threads, int step, int tasks) {
+    int task = take_from(share, thread, threads, step, tasks, true);
+    for (int i = 1; i < threads && task < 0; i++) task = take_from(share, (thread + i) % threads, threads, step, tasks, false);
+    return task;
+}
