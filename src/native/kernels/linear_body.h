@@ -91,29 +91,33 @@ V_BODY lanes drop_scales(const ls_packed *w, const uint8_t *tile, int64_t g) {
     return v_shr_each(v_set(1 << LS_EXACT_SCALE_BITS), v_bytes(tile + w->scale_at + (size_t)g * w->entry_bytes));
 }
 
-/* S and M of the sixteen rows for group |g|; M only when the format has minima. */
-V_BODY void load_scales(const ls_packed *w, const uint8_t *tile, int64_t g, floats unit, lanes *s, lanes *m) {
-    const uint8_t *entry = tile + w->scale_at + (size_t)g * w->entry_bytes, *second = entry + w->entry_bytes / 2;
-    const uint8_t *super = tile + w->super_at;
+/* The scales that those of group |g| are multiples of; a row has one, or each 256 columns. */
+V_BODY const uint8_t *super_scales(const ls_packed *w, const uint8_t *tile, int64_t g) {
+    return tile + w->super_at + (w->super ? (size_t)g * (size_t)w->form.group / 256 * w->super_bytes : 0);
+}
+
+/* S and M of the sixteen rows for group |g|, whose entry is |entry|; M only when the format has minima. */
+V_BODY void load_entry(const ls_packed *w, const uint8_t *tile, const uint8_t *entry, int64_t g, floats unit, lanes *s, lanes *m) {
+    const size_t second = w->entry_bytes / 2;
     bool has_min = w->form.has_min;
-    if (w->super) super += (size_t)g * (size_t)w->form.group / 256 * w->super_bytes; /* 256 columns each */
     if (w->scales == LS_SCALE_F16) { /* most often, and a jump table is foreseen less well */
         *s = v_round(f_mul(f_half(entry), unit));
-        if (has_min) *m = v_round(f_mul(f_half(second), unit));
+        if (has_min) *m = v_round(f_mul(f_half(entry + second), unit));
         return;
     }
+    const uint8_t *super = super_scales(w, tile, g);
     switch (w->scales) {
     case LS_SCALE_BF16:
         *s = v_round(f_mul(f_bfloat(entry), unit));
-        if (has_min) *m = v_round(f_mul(f_bfloat(second), unit));
+        if (has_min) *m = v_round(f_mul(f_bfloat(entry + second), unit));
         break;
     case LS_SCALE_F32:
         *s = v_round(f_mul(f_load(entry), unit));
-        if (has_min) *m = v_round(f_mul(f_load(second), unit));
+        if (has_min) *m = v_round(f_mul(f_load(entry + second), unit));
         break;
     case LS_SCALE_INT8:
         *s = v_round(f_mul(f_int8(entry), f_mul(f_half(super), unit)));
-        if (has_min) *m = v_round(f_mul(f_int8(second), f_mul(f_half(super + 32), unit)));
+        if (has_min) *m = v_round(f_mul(f_int8(entry + second), f_mul(f_half(super + 32), unit)));
         break;
     case LS_SCALE_NIBBLE:
         *s = v_round(f_mul(f_nibble(entry, 0), f_mul(f_half(super), unit)));
@@ -121,6 +125,10 @@ V_BODY void load_scales(const ls_packed *w, const uint8_t *tile, int64_t g, floa
         break;
     default: /* LS_SCALE_DROP */ *s = drop_scales(w, tile, g); break;
     }
+}
+
+V_BODY void load_scales(const ls_packed *w, const uint8_t *tile, int64_t g, floats unit, lanes *s, lanes *m) {
+    load_entry(w, tile, tile + w->scale_at + (size_t)g * w->entry_bytes, g, unit, s, m);
 }
 
 /* The running sums of one row and one tile. Under exact16 quantised formats have c = 0, so both go into |acc|. */
@@ -161,8 +169,8 @@ V_BODY void finish(const ls_packed *w, const uint8_t *tile, int64_t n, const sum
     f_store_n(out->y + row * out->stride + (n - out->first), y, count);
 }
 
-/* Bytes between what is multiplied and what is fetched. */
-enum { AHEAD = 8192 };
+/* Bytes between what is multiplied and what is fetched first, and how often a line is fetched before it is multiplied. */
+enum { AHEAD = 12288, FETCHES = 3 };
 
 /* 64-byte lines of a span. */
 V_BODY int span_lines(int kind) {

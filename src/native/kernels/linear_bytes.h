@@ -7,8 +7,8 @@
 #ifndef LS_NATIVE_KERNELS_LINEAR_BYTES_H
 #define LS_NATIVE_KERNELS_LINEAR_BYTES_H
 
-/* Rows whose sums are kept at once. */
-enum { BYTE_ROWS = 2 };
+/* Rows whose sums are kept at once; bytes between what is multiplied and what is fetched. */
+enum { BYTE_ROWS = 2, BYTE_AHEAD = 8192 };
 
 /* Kinds whose integers take the sign bit of a byte are lowered by 128. */
 V_BODY int byte_offset(int kind) { return kind == LS_PACK_W8 || kind == LS_PACK_IQ4 ? 128 : 0; }
@@ -58,7 +58,7 @@ V_BODY void byte_tile(const ls_packed *w, const uint8_t *tile, int kind, int siz
             int64_t g = (k * 2 + part) >> size;
             if (part * 16 % group == 0)
                 V_UNROLL for (int r = 0; r < n; r++) acc[r] = b_first(l[r].half[block] - zero * l[r].sum[0][g]);
-            V_UNROLL for (int i = lines_before(kind, part % 2); i < lines_before(kind, part % 2 + 1); i++) LS_PREFETCH(span + AHEAD + i * 64);
+            V_UNROLL for (int i = lines_before(kind, part % 2); i < lines_before(kind, part % 2 + 1); i++) LS_PREFETCH(span + BYTE_AHEAD + i * 64);
             byte_acts v[BYTE_ROWS];
             V_UNROLL for (int r = 0; r < n; r++) v[r] = b_split(l[r].x[0] + (k * 2 + part) * 16, order);
             V_UNROLL for (int i = 0; i < 2; i++) {

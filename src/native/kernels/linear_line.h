@@ -7,6 +7,7 @@
 typedef struct line {
     const int16_t *x[2];
     const int32_t *drop, *half, *mean, *sum[2];
+    const int32_t *start[2]; /* of integers: what each group's sums begin with */
 } line;
 
 V_BODY line line_of(const ls_acts *x, int64_t row, int xp, int size) {
@@ -23,20 +24,26 @@ enum { CHAINS = 4 };
 
 V_BODY int chains_of(int kind, int xp, int tiles) { return tiles > 1 && weight_planes(kind) + xp > 2 ? CHAINS / 2 : CHAINS; }
 
-/* Distance to what is fetched while byte |at| of a tile is read: AHEAD bytes on, or twice that, counted among every |tiles|-th tile. Memory at its fastest
- * wants twice for weights of few bits, but what lies past the end of a thread's tiles is fetched for nothing, so only matrices of LONG bytes have it. */
+/* Distances to what is fetched while byte |at| of a tile is read: from AHEAD bytes on down to a part of it, counted among every |tiles|-th tile. Every line
+ * is fetched at each of them, since processors drop fetches while too many are under way, and one of a line that has come costs next to nothing. */
 typedef struct reach {
     size_t edge, near, far; /* near before the edge, far from there on */
 } reach;
 
-V_BODY reach reach_of(const ls_packed *w, int kind, int tiles) {
-    enum { LONG = 2 << 20 };
-    const bool twice = span_lines(kind) < 8 && (size_t)w->tiles * w->tile_bytes >= LONG;
-    size_t ahead = twice ? 2 * AHEAD : AHEAD, passed = ahead / w->tile_bytes, others = (size_t)(tiles - 1) * w->tile_bytes;
-    return (reach){.edge = (passed + 1) * w->tile_bytes - ahead, .near = ahead + passed * others, .far = ahead + (passed + 1) * others};
+V_BODY void reach_of(const ls_packed *w, int tiles, reach r[FETCHES]) {
+    V_UNROLL for (int i = 0; i < FETCHES; i++) {
+        size_t ahead = (size_t)AHEAD / FETCHES * (size_t)(FETCHES - i), passed = ahead / w->tile_bytes, others = (size_t)(tiles - 1) * w->tile_bytes;
+        r[i] = (reach){.edge = (passed + 1) * w->tile_bytes - ahead, .near = ahead + passed * others, .far = ahead + (passed + 1) * others};
+    }
 }
 
-V_BODY size_t ahead_of(const reach *r, size_t at) { return at < r->edge ? r->near : r->far; }
+V_BODY void ahead_of(const reach r[FETCHES], size_t at, size_t ahead[FETCHES]) {
+    V_UNROLL for (int i = 0; i < FETCHES; i++) ahead[i] = at < r[i].edge ? r[i].near : r[i].far;
+}
+
+V_BODY void fetch(const uint8_t *from, const size_t ahead[FETCHES]) {
+    V_UNROLL for (int i = 0; i < FETCHES; i++) LS_PREFETCH(from + ahead[i]);
+}
 
 /* Pairs of columns in one word of a kind's first plane; floats go one by one. */
 V_BODY int word_pairs(int kind) { return weight_planes(kind) == 2 ? 1 : kind == LS_PACK_W8 ? 2 : kind == LS_PACK_W2 || kind == LS_PACK_W3 ? 8 : 4; }
@@ -68,22 +75,21 @@ V_BODY void line_pair(int kind, const uint8_t *span, lanes first, lanes second, 
     }
 }
 
-/* Adds columns [16 * part, 16 * part + 16) of the spans at column |col|, and fetches the same of the spans |ahead| bytes further. */
-V_BODY void line_dot(int kind, int xp, const uint8_t *const span[V_LINE_TILES], size_t ahead, int part, const line *l, int64_t col,
+/* Adds columns [16 * part, 16 * part + 16) of the spans at column |col|, and fetches the same of the spans at the distances |ahead|. */
+V_BODY void line_dot(int kind, int xp, const uint8_t *const span[V_LINE_TILES], const size_t ahead[FETCHES], int part, const line *l, int64_t col,
                      lanes acc[V_LINE_TILES][CHAINS][3], int tiles) {
     const int pairs = word_pairs(kind), chains = chains_of(kind, xp, tiles), lines = second_lines(kind);
     lanes first[V_LINE_TILES], second[V_LINE_TILES];
     for (int t = 0; t < tiles; t++) {
-        if (tiles == 1) V_UNROLL for (int i = lines_before(kind, part); i < lines_before(kind, part + 1); i++) LS_PREFETCH(span[t] + ahead + i * 64);
-        else V_UNROLL for (int i = part; i < lines; i += 2) LS_PREFETCH(span[t] + ahead + second_at(kind) + i * 64);
+        if (tiles == 1) V_UNROLL for (int i = lines_before(kind, part); i < lines_before(kind, part + 1); i++) fetch(span[t] + i * 64, ahead);
+        else V_UNROLL for (int i = part; i < lines; i += 2) fetch(span[t] + second_at(kind) + i * 64, ahead);
         second[t] = lines == 1 || lines == 2 ? v_load(span[t] + second_at(kind) + (lines == 2 ? part * 64 : 0)) : v_set(0);
     }
     V_UNROLL for (int word = part * 8; word < part * 8 + 8; word += pairs) {
         for (int t = 0; t < tiles; t++) {
             first[t] = weight_planes(kind) == 2 ? v_set(0) : v_load(span[t] + word / pairs * 64);
-            if (tiles == 1) continue;
             V_PIN(first[t]); /* one load, not one for each field */
-            LS_PREFETCH(span[t] + ahead + word / pairs * 64);
+            if (tiles > 1) fetch(span[t] + word / pairs * 64, ahead);
         }
         V_UNROLL for (int i = word; i < word + pairs; i++) {
             lanes w[2], x[2];
@@ -98,19 +104,21 @@ V_BODY void line_dot(int kind, int xp, const uint8_t *const span[V_LINE_TILES], 
     }
 }
 
-/* What the sums of a group begin with. -z * X takes the zero point out of every product. One plane of weights: what rounds both shifts is added
- * here, since rshift(v, c) + half = (v + 2^(c - 1) + half * 2^c) >> c; it fits, |half| <= 2^23 and c <= 8 beside sums below 2^24. */
-V_BODY void start_line(const ls_packed *w, int kind, int xp, const line *l, int64_t g, int64_t block, lanes acc[V_LINE_TILES][CHAINS][3], int tiles) {
-    const int wp = weight_planes(kind), zero = w->form.zero, c = w->form.c;
-    lanes first[3] = {v_set(0), v_set(0), v_set(0)};
-    if (wp == 1 && xp == 1) first[0] = v_set(l->half[block] - zero * l->sum[0][g]);
-    if (wp == 1 && xp == 2) {
-        if (zero) first[0] = v_set(-zero * l->sum[0][g]);
-        first[1] = v_set(((1 << c) >> 1) + l->half[block] * (1 << c) - zero * l->sum[1][g]);
-    }
+/* What the sums of groups begin with, for weights of one plane; the same for all tiles. -z * X takes the zero point out of every product. What rounds both
+ * shifts is added here, since rshift(v, c) + half = (v + 2^(c - 1) + half * 2^c) >> c; it fits, |half| <= 2^23 and c <= 8 beside sums below 2^24. */
+V_BODY void line_starts(const ls_packed *w, const line *l, int xp, int size, int32_t start[2][LS_EXACT_MAX_COLS / 16]) {
+    const int zero = w->form.zero, c = w->form.c, each = 4 >> size;
+    for (int64_t b = 0; b < (w->spans + 1) / 2; b++)
+        for (int64_t g = b * each; g < (b + 1) * each; g++) {
+            start[0][g] = (xp == 1 ? l->half[b] : 0) - zero * l->sum[0][g];
+            if (xp == 2) start[1][g] = ((1 << c) >> 1) + l->half[b] * (1 << c) - zero * l->sum[1][g];
+        }
+}
+
+V_BODY void start_line(int kind, int xp, const line *l, int64_t g, lanes acc[V_LINE_TILES][CHAINS][3], int tiles) {
     for (int t = 0; t < tiles; t++)
         for (int n = 0; n < CHAINS; n++)
-            for (int i = 0; i < 3; i++) acc[t][n][i] = n ? v_set(0) : first[i];
+            for (int i = 0; i < 3; i++) acc[t][n][i] = v_set(n || i >= xp || weight_planes(kind) == 2 ? 0 : l->start[i][g]);
 }
 
 /* The sum of a plane over its chains. The two that are 256 times too large together fit all but groups of 64 columns under exact16. */
@@ -135,47 +143,52 @@ V_BODY lanes line_aligned(const ls_packed *w, int kind, int xp, int size, const 
 }
 
 V_BODY void end_line(const ls_packed *w, const uint8_t *tile, int kind, int xp, int size, const line *l, int64_t g, int64_t block, floats unit,
-                     const lanes acc[CHAINS][3], int chains, const reach *r, sums *part) {
+                     const lanes acc[CHAINS][3], int chains, size_t entry, size_t ahead, sums *part) {
     lanes s, m = v_set(0), a = line_aligned(w, kind, xp, size, l, block, acc, chains);
-    size_t entry = w->scale_at + (size_t)g * w->entry_bytes;
-    if (kind != LS_PACK_W8) LS_PREFETCH(tile + entry + ahead_of(r, entry));
+    if (kind != LS_PACK_W8) LS_PREFETCH(tile + entry + ahead);
     if (weight_planes(kind) == 2) { /* known to the compiler, unlike what load_scales() looks at */
         add_scaled(part, a, drop_scales(w, tile, g), xp);
         return;
     }
-    load_scales(w, tile, g, unit, &s, &m);
+    load_entry(w, tile, tile + entry, g, unit, &s, &m);
     add_scaled(part, a, s, xp);
     if (w->form.has_min) add_mean(part, l->mean[g], m, xp);
 }
 
 /* Spans [begin, end) of |tiles| tiles by one row, added to |part|; 16 << size is the group. */
 V_BODY void line_spans(const ls_packed *w, const uint8_t *const tile[V_LINE_TILES], int64_t begin, int64_t end, int kind, int xp, int size, const line *l,
-                       const reach *r, sums part[V_LINE_TILES], int tiles) {
+                       const reach r[FETCHES], sums part[V_LINE_TILES], int tiles) {
     const int step = size == LS_SUM_64 ? 2 : 1, group = 16 << size;
     floats unit[V_LINE_TILES];
     lanes acc[V_LINE_TILES][CHAINS][3];
     for (int t = 0; t < tiles; t++) {
         unit[t] = f_power(tile[t]);
     }
+    size_t at = w->span_at + (size_t)begin * w->span_bytes, entry = w->scale_at + ((size_t)begin * 2 >> size) * w->entry_bytes;
     for (int64_t k = begin; k < end; k += step) {
         int64_t block = k / 2;
-        size_t ahead = ahead_of(r, w->span_at + (size_t)k * w->span_bytes);
+        size_t ahead[FETCHES], entry_ahead[FETCHES];
+        ahead_of(r, at, ahead);
+        ahead_of(r, entry, entry_ahead);
         V_UNROLL for (int p = 0; p < 2 * step; p++) {
             const uint8_t *span[V_LINE_TILES];
             int64_t g = (k * 2 + p) >> size;
-            if (p * 16 % group == 0) start_line(w, kind, xp, l, g, block, acc, tiles);
-            for (int t = 0; t < tiles; t++) span[t] = tile[t] + w->span_at + (size_t)(k + p / 2) * w->span_bytes;
+            if (p * 16 % group == 0) start_line(kind, xp, l, g, acc, tiles);
+            for (int t = 0; t < tiles; t++) span[t] = tile[t] + at;
             line_dot(kind, xp, span, ahead, p % 2, l, (k + p / 2) * LS_SPAN, acc, tiles);
+            if (p % 2) at += w->span_bytes;
             if ((p + 1) * 16 % group) continue;
             const int chains = chains_of(kind, xp, tiles);
-            V_UNROLL for (int t = 0; t < tiles; t++) end_line(w, tile[t], kind, xp, size, l, g, block, unit[t], acc[t], chains, r, &part[t]);
+            V_UNROLL for (int t = 0; t < tiles; t++)
+                end_line(w, tile[t], kind, xp, size, l, g, block, unit[t], acc[t], chains, entry, entry_ahead[0], &part[t]);
+            entry += w->entry_bytes;
         }
     }
 }
 
 /* |tiles| tiles from |tile| on; the first stands in for those from |tile_end| on, which only the end of an odd number of tiles lacks. */
 V_BODY void line_tiles(const ls_packed *w, int64_t tile, int64_t tile_end, const ls_acts *x, int64_t row, const line *l, const ls_linear_out *out,
-                       int kind, int xp, int size, int tiles, const reach *r) {
+                       int kind, int xp, int size, int tiles, const reach r[FETCHES]) {
     const int64_t most = part_spans(w, xp, size);
     const uint8_t *data[V_LINE_TILES];
     sums z[V_LINE_TILES], part[V_LINE_TILES];
@@ -194,8 +207,12 @@ V_BODY void one_row(const ls_packed *w, int64_t tile_begin, int64_t tile_end, co
     /* What is read at the memory's speed is read better as one stream. */
     const int tiles = xp == 2 && weight_planes(kind) == 1 && kind != LS_PACK_W8 ? V_LINE_TILES : 1;
     line l = line_of(x, row, xp, size);
-    reach r = reach_of(w, kind, tiles);
-    for (int64_t i = tile_begin; i < tile_end; i += tiles) line_tiles(w, i, tile_end, x, row, &l, out, kind, xp, size, tiles, &r);
+    int32_t start[2][LS_EXACT_MAX_COLS / 16];
+    if (weight_planes(kind) == 1) line_starts(w, &l, xp, size, start);
+    for (int i = 0; i < 2; i++) l.start[i] = start[i];
+    reach r[FETCHES];
+    reach_of(w, tiles, r);
+    for (int64_t i = tile_begin; i < tile_end; i += tiles) line_tiles(w, i, tile_end, x, row, &l, out, kind, xp, size, tiles, r);
 }
 
 #endif
