@@ -281,7 +281,7 @@ static ls_code make_buffers(ls_native *x, ls_error *e) {
     return take(x, &x->slots, (size_t)x->o.max_seqs, sizeof *x->slots, e);
 }
 
-/* Cuts a step of products into tasks of an even number of tiles, since kernels work on two at a time: PER_THREAD a thread, or fewer. They are short, so that
+/* Cuts a step of products into tasks of an even number of tiles, since kernels work on two at a time: about PER_THREAD a thread. They are short, so that
  * threads end together, and cost little: a thread's tasks follow each other in memory (share.h). */
 static ls_linear_cut cut_linear(const ls_native *x, const ls_step *st) {
     enum { PER_THREAD = 32 };

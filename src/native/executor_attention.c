@@ -167,7 +167,7 @@ static ls_code class_of(ls_native *x, int group, int *index, ls_error *e) {
 }
 
 ls_code ls_native_attention_init(ls_native *x, ls_error *e) {
-    size_t part = 0, ranges = ((size_t)x->o.context + LS_EXACT_KEY_RANGE - 1) / LS_EXACT_KEY_RANGE;
+    size_t part = 0, tasks = 0, ranges = ((size_t)x->o.context + LS_EXACT_KEY_RANGE - 1) / LS_EXACT_KEY_RANGE;
     LS_TRY(ls_calloc(&x->class, (size_t)x->kv.n_layers, sizeof *x->class, "attention", e));
     for (int s = 0; s < x->plan.n_steps; s++) {
         ls_step_kind kind = x->plan.step[s].kind;
@@ -175,12 +175,15 @@ ls_code ls_native_attention_init(ls_native *x, ls_error *e) {
         const ls_node *n = node_of(x, s);
         size_t bytes = ls_attn_part_bytes(&x->kv.layer[n->layer].attn);
         if (bytes > part) part = bytes;
+        size_t whole = (((size_t)x->o.max_rows * (size_t)(n->heads / n->kv_heads)) / LS_ATTN_TILE + 1 + (size_t)x->o.max_seqs) * (size_t)n->kv_heads;
+        if (whole > tasks) tasks = whole;
         LS_TRY(class_of(x, n->heads / n->kv_heads, &x->run[s].class, e));
     }
     x->part_slots = SPLIT_TASKS * (size_t)x->threads;
-    if (x->part_slots * ranges > LS_SHARE_TASKS)
-        LS_FAIL(e, LS_UNIMPLEMENTED, "a context of %d makes up to %zu tasks for %d threads; allowed are %d: ask for a smaller context or fewer threads",
-                x->o.context, x->part_slots * ranges, x->threads, LS_SHARE_TASKS);
+    if (x->part_slots * ranges > tasks) tasks = x->part_slots * ranges;
+    if (tasks > LS_SHARE_TASKS)
+        LS_FAIL(e, LS_UNIMPLEMENTED, "attention over %d positions, %d rows a pass, on %d threads makes %zu tasks; allowed are %d: ask for less of one of them",
+                x->o.context, x->o.max_rows, x->threads, tasks, LS_SHARE_TASKS);
     x->part_slot_bytes = ranges * LS_ATTN_TILE * part;
     x->work_bytes += x->part_slots * x->part_slot_bytes;
     return ls_alloc_aligned(&x->parts, x->part_slots, x->part_slot_bytes, "attention", e);

@@ -1,6 +1,6 @@
 /* The tasks of a step shared among threads: each thread has a run of neighbouring tasks, which it takes in order, and one that has done its own takes the
- * last of another's. So a thread reads weights one after the other, what it fetches past the end of a task is what it reads next, and the memory that it
- * touched first when they were packed is its own; yet all threads end together, to within a task. */
+ * last of another's. So a thread reads weights one after the other, and what it fetches past the end of a task is what it reads next; yet all threads end
+ * together, to within a task. */
 #ifndef LS_NATIVE_SHARE_H
 #define LS_NATIVE_SHARE_H
 

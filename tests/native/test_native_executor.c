@@ -334,6 +334,8 @@ static void test_creation_errors(void **unused) {
     assert_error(ls_native_create(&x, s.g, s.c, &o, &e), LS_INVALID_ARGUMENT, "context of 0");
     o = (ls_executor_options){.max_seqs = 1, .context = 10, .max_rows = 0};
     assert_error(ls_native_create(&x, s.g, s.c, &o, &e), LS_INVALID_ARGUMENT, "0 rows");
+    o = (ls_executor_options){.max_seqs = 1, .context = LS_MAX_CONTEXT, .max_rows = 5, .threads = 64};
+    assert_error(ls_native_create(&x, s.g, s.c, &o, &e), LS_UNIMPLEMENTED, "64 threads makes 16777216 tasks");
     ls_graph *g;
     ls_build_options build = {.contract = LS_CONTRACT_FLOAT, .context = CONTEXT};
     assert_ok(ls_model_build(&g, s.c, &build, &e));

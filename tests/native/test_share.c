@@ -61,6 +61,8 @@ static void test_largest_numbers(void **state) {
     assert_int_equal(ls_share_take(share, 0, 1, LS_SHARE_STEPS - 1, LS_SHARE_TASKS), 1);
     ls_share_reset(share, 2);
     assert_int_equal(ls_share_take(share, 1, 2, 0, LS_SHARE_TASKS), LS_SHARE_TASKS / 2 + 1);
+    for (int i = 0; i <= LS_SHARE_TASKS / 2; i++) assert_int_equal(ls_share_take(share, 0, 2, 0, LS_SHARE_TASKS), i);
+    assert_int_equal(ls_share_take(share, 0, 2, 0, LS_SHARE_TASKS), LS_SHARE_TASKS - 1);
 }
 
 /* ---- At the same time ---------------------------------------------------------------------------------------------- */

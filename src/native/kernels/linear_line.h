@@ -24,8 +24,9 @@ enum { CHAINS = 4 };
 
 V_BODY int chains_of(int kind, int xp, int tiles) { return tiles > 1 && weight_planes(kind) + xp > 2 ? CHAINS / 2 : CHAINS; }
 
-/* Distances to what is fetched while byte |at| of a tile is read: from AHEAD bytes on down to a part of it, counted among every |tiles|-th tile. Every line
- * is fetched at each of them, since processors drop fetches while too many are under way, and one of a line that has come costs next to nothing. */
+/* Distances to what is fetched while byte |at| of a tile is read: from AHEAD bytes on down to a part of it, counted among every |tiles|-th tile. Lines of
+ * integers are fetched at each of them, since processors drop fetches while too many are under way, and one of a line that has come costs next to nothing;
+ * scales, of which a line serves several groups, at the first. */
 typedef struct reach {
     size_t edge, near, far; /* near before the edge, far from there on */
 } reach;
@@ -105,14 +106,17 @@ V_BODY void line_dot(int kind, int xp, const uint8_t *const span[V_LINE_TILES], 
 }
 
 /* What the sums of groups begin with, for weights of one plane; the same for all tiles. -z * X takes the zero point out of every product. What rounds both
- * shifts is added here, since rshift(v, c) + half = (v + 2^(c - 1) + half * 2^c) >> c; it fits, |half| <= 2^23 and c <= 8 beside sums below 2^24. */
+ * shifts is added here: half, 0 or a power of two, is a multiple of plane 0's unit 2^(12 - c), or small enough beside the sums of plane 1, since
+ * rshift(v, c) + half = (v + 2^(c - 1) + half * 2^c) >> c. */
 V_BODY void line_starts(const ls_packed *w, const line *l, int xp, int size, int32_t start[2][LS_EXACT_MAX_COLS / 16]) {
     const int zero = w->form.zero, c = w->form.c, each = 4 >> size;
-    for (int64_t b = 0; b < (w->spans + 1) / 2; b++)
+    for (int64_t b = 0; b < (w->spans + 1) / 2; b++) {
+        const int32_t half = l->half[b], units = half >> (12 - c);
         for (int64_t g = b * each; g < (b + 1) * each; g++) {
-            start[0][g] = (xp == 1 ? l->half[b] : 0) - zero * l->sum[0][g];
-            if (xp == 2) start[1][g] = ((1 << c) >> 1) + l->half[b] * (1 << c) - zero * l->sum[1][g];
+            start[0][g] = (xp == 1 ? half : units) - zero * l->sum[0][g];
+            if (xp == 2) start[1][g] = ((1 << c) >> 1) + (units ? 0 : half * (1 << c)) - zero * l->sum[1][g];
         }
+    }
 }
 
 V_BODY void start_line(int kind, int xp, const line *l, int64_t g, lanes acc[V_LINE_TILES][CHAINS][3], int tiles) {

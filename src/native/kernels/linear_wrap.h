@@ -44,7 +44,8 @@ enum { WRAP_QUAD = 3 * V_TILES * 64 };
 #define WRAP_START(a, b, c, d) \
     "vmovdqa64 %%zmm27, " a "\n\tvmovdqa64 (%[high]), " b "\n\tvmovdqa64 %%zmm27, " c "\n\tvmovdqa64 64(%[high]), " d "\n\t"
 
-/* overlap_groups() on such a table, whose groups' -128 sum of wh are |high|; low sums begin with what rounds. Rows of x are |stride| bytes apart. */
+/* overlap_groups() on such a table, added to what s->part holds; its groups' -128 sum of wh are |high|; low sums begin with what rounds. Rows of x are
+ * |stride| bytes apart. */
 static inline void wrap_groups(overlap_state *s, const uint8_t *quads, const uint8_t *end, const uint8_t *high, const uint8_t *scale,
                                const overlap_align *align, const int16_t *x, int64_t stride) {
     __asm__ volatile(

@@ -65,7 +65,8 @@ static void sweep(const ck_format *f, ls_contract contract, uint64_t seed, ls_po
     }
 }
 
-/* The largest sums of many rows, and every code of float weights, for kernels only: digests are of sweep(). */
+/* The largest sums of many rows, blocks of activations whose sums are shifted out, and every code of float weights, for kernels only: digests are of
+ * sweep(). */
 static void extremes(const ck_format *f, ls_contract contract, uint64_t seed, ls_pool *pool, case_fn *fn, void *ctx) {
     static const ck_weights weights[] = {CK_W_ONES, CK_W_ALTERNATING};
     static const ck_inputs inputs[] = {CK_X_LARGEST, CK_X_ALTERNATING};
@@ -75,8 +76,12 @@ static void extremes(const ck_format *f, ls_contract contract, uint64_t seed, ls
         ck_case c = {f, contract, 17, k, 34, weights[j / 2], inputs[j % 2], (ck_side)(j & 1), false, seed + 4000 + (uint64_t)j};
         with_case(&c, pool, fn, ctx);
     }
-    if (f->format != LS_F16 && f->format != LS_BF16) return;
     static const int64_t rows[] = {1, 15, 34}; /* alone; in all blocks of rows; many */
+    for (int j = 0; j < 3; j++) {
+        ck_case c = {f, contract, 64, 1024, rows[j], CK_W_RANDOM, CK_X_APART, (ck_side)(j & 1), false, seed + 6000 + (uint64_t)j};
+        with_case(&c, pool, fn, ctx);
+    }
+    if (f->format != LS_F16 && f->format != LS_BF16) return;
     for (int j = 0; j < 3; j++) {
         ck_case c = {f, contract, 131, 832, rows[j], CK_W_EVERY, CK_X_RANDOM, (ck_side)(j & 1), false, seed + 5000 + (uint64_t)j};
         with_case(&c, pool, fn, ctx);

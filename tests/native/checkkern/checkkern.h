@@ -49,7 +49,7 @@ extern const size_t ck_n_formats;
 int ck_granule(const ck_format *f); /* columns come in multiples of this */
 
 typedef enum ck_weights { CK_W_RANDOM, CK_W_ONES, CK_W_WIDE, CK_W_ZERO, CK_W_ALTERNATING, CK_W_KINDS, CK_W_EVERY = CK_W_KINDS } ck_weights;
-typedef enum ck_inputs { CK_X_RANDOM, CK_X_LARGEST, CK_X_WIDE, CK_X_ZERO, CK_X_ALTERNATING, CK_X_KINDS } ck_inputs;
+typedef enum ck_inputs { CK_X_RANDOM, CK_X_LARGEST, CK_X_WIDE, CK_X_ZERO, CK_X_ALTERNATING, CK_X_KINDS, CK_X_APART = CK_X_KINDS } ck_inputs;
 
 /* A tensor [rows, cols] in memory of its own. */
 typedef struct ck_tensor {

@@ -1,4 +1,5 @@
 /* Inputs of the cases: matrices in every file format and rows of activations, ordinary and extreme. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -96,6 +97,7 @@ static void fill_floats(ck_tensor *t, int64_t rows, int64_t cols, ck_weights kin
         if (kind == CK_W_ZERO) v = 0.0f;
         if (kind == CK_W_ALTERNATING) v = i & 1 ? -1.5f : 1.5f;
         if (kind == CK_W_EVERY) v = every_float(i, t->t.format);
+        if (t->t.format == LS_F16 && fabsf(v) > 65504.0f) v = copysignf(65504.0f, v); /* no infinities: checkpoints with them are refused */
         put_float(t->data + i * size, t->t.format, v);
     }
 }
@@ -152,13 +154,16 @@ void ck_tensor_deinit(ck_tensor *t) {
 }
 
 void ck_fill(float *x, int64_t n, ck_inputs kind, ck_rng *r) {
+    static const int apart[] = {0, -24, -23, -25, -22, -16, -12, -8}; /* below the largest: blocks that are dropped nearly or quite */
     int exponent = 0;
     for (int64_t i = 0; i < n; i++) {
         if (i % LS_EXACT_BLOCK == 0 && kind != CK_X_WIDE) exponent = (int)ck_between(r, -30, -20);
         if (i % LS_EXACT_BLOCK == 0 && kind == CK_X_WIDE) exponent = ck_random(r) % 4 ? (int)ck_between(r, -30, 0) : (int)ck_between(r, -99, 99);
+        if (kind == CK_X_APART) exponent = apart[i / LS_EXACT_BLOCK % 8];
         if (kind == CK_X_RANDOM) x[i] = random_float(r, exponent + 16, exponent + 22);
         else if (kind == CK_X_LARGEST) x[i] = ls_from_bits(0x3FFDFFFFu); /* just below 1.984375: the largest mantissa */
         else if (kind == CK_X_WIDE) x[i] = ck_random(r) % 8 ? random_float(r, exponent, exponent) : 0.0f;
+        else if (kind == CK_X_APART) x[i] = random_float(r, exponent, exponent);
         else if (kind == CK_X_ZERO) x[i] = i % 2 ? -0.0f : 0.0f;
         else x[i] = ls_from_bits(0x3FFDFFFFu | (uint32_t)(i & 1) << 31);
     }
