@@ -106,7 +106,7 @@ static void run_step(ls_native *x, int step, int thread, weights_ahead *ahead) {
         run_task(x, step, thread, thread);
     }
     look_ahead(x, step, thread, ahead);
-    ls_pool_barrier(x->pool, &ahead->left);
+    ls_pool_barrier(x->pool, thread, &ahead->left);
 }
 
 /* Shows the value of a finished node; the others wait, since the next node may overwrite it, and reads (quantises, stores)
@@ -119,7 +119,7 @@ static void observe(ls_native *x, int step, int thread) {
     if (x->o.observe && !x->o.observe[it.node]) return;
     const ls_node *n = &x->g->nodes[it.node];
     if (!thread) x->o.observer(x->o.observer_user, n, ls_native_value(x, it.node), rows, n->cols);
-    ls_pool_barrier(x->pool, NULL);
+    ls_pool_barrier(x->pool, thread, NULL);
 }
 
 /* The same when the pass has ended. */
@@ -140,7 +140,7 @@ static void rope_tables(ls_native *x, int thread, int threads) {
             int32_t *c = x->rope[r] + i * x->g->rope[r].rot_dim;
             ls_exact_rope_table(&x->g->rope[r], x->position[i], c, c + x->g->rope[r].rot_dim / 2);
         }
-    ls_pool_barrier(x->pool, NULL);
+    ls_pool_barrier(x->pool, thread, NULL);
 }
 
 static void pass(void *ctx, int thread, int threads) {

@@ -95,7 +95,7 @@ static void phase(const part *p, int index, int n, int each, void (*item)(const 
     ls_share *share = p->x->moe_share + index * p->x->threads;
     for (int t; (t = ls_share_take(share, p->thread, p->x->threads, index, tasks)) >= 0;)
         for (int i = t * each; i < n && i < (t + 1) * each; i++) item(p, i);
-    ls_pool_barrier(p->x->pool, NULL);
+    ls_pool_barrier(p->x->pool, p->thread, NULL);
 }
 
 void ls_native_moe_step(ls_native *x, int step, int thread) {
@@ -107,7 +107,7 @@ void ls_native_moe_step(ls_native *x, int step, int thread) {
         int pairs = p.rows * p.m->top_k;
         phase(&p, ROUTE, p.rows, 1, route);
         if (!thread) sort_pairs(&p);
-        ls_pool_barrier(x->pool, NULL);
+        ls_pool_barrier(x->pool, thread, NULL);
         phase(&p, GATHER, pairs, PAIRS, gather_pair);
         phase(&p, UP, p.s->n_active * 2 * chunks_of(p.m->gate[0].rows), 1, up_task);
         phase(&p, GLU, pairs, PAIRS, glu_pair);

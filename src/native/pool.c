@@ -14,9 +14,8 @@
 #include "base/alloc.h"
 #include "native/topology.h"
 
-/* Rounds of waiting before a thread sleeps: some tens of microseconds, the usual gap between two runs of a pass. At a barrier a thread then gives its
- * processor away for a while, since those it waits for may need it; as long as most tasks take, for waking takes time too. */
-enum { SPIN_ROUNDS = 2000, YIELD_ROUNDS = 2000 };
+/* Rounds of waiting before a thread sleeps: some tens of microseconds, the usual gap between two runs of a pass. */
+enum { SPIN_ROUNDS = 2000 };
 
 typedef struct worker {
     ls_pool *pool;
@@ -34,6 +33,7 @@ struct ls_pool {
     atomic_int sleepers;    /* workers that sleep or are about to */
     atomic_int waiting;     /* the caller sleeps or is about to */
     atomic_int arrived;     /* threads inside the current barrier */
+    atomic_int *place;      /* of each thread: the processor it came to its last barrier on */
     atomic_uint generation; /* barriers passed */
     pthread_mutex_t lock;
     atomic_int barred;      /* threads that sleep at the current barrier or are about to */
@@ -127,17 +127,27 @@ static void fetch_idle(const ls_pool *p, unsigned generation, ls_pool_idle *idle
         for (int i = 0; i < LINES; i++, idle->at += LINE) __builtin_prefetch(idle->at, 0, 2);
 }
 
-void ls_pool_barrier(ls_pool *p, ls_pool_idle *idle) {
+/* Says where |thread| is; whether another thread was last seen there. Then waiting awake would keep it from what is waited for: where other programs use
+ * the machine too, the system may leave two threads on one processor for long. Written only when it changes, for all read it. */
+static bool shares_place(ls_pool *p, int thread) {
+    int here = sched_getcpu();
+    bool shared = false;
+    if (atomic_load_explicit(&p->place[thread], memory_order_relaxed) != here) atomic_store_explicit(&p->place[thread], here, memory_order_relaxed);
+    for (int i = 0; i < p->threads; i++) shared |= i != thread && atomic_load_explicit(&p->place[i], memory_order_relaxed) == here;
+    return shared;
+}
+
+void ls_pool_barrier(ls_pool *p, int thread, ls_pool_idle *idle) {
     unsigned generation = atomic_load(&p->generation);
+    const bool shared = shares_place(p, thread);
     if (atomic_fetch_add(&p->arrived, 1) == p->threads - 1) {
         pass_barrier(p);
         return;
     }
     if (idle) fetch_idle(p, generation, idle);
-    for (int i = 0; i < SPIN_ROUNDS + YIELD_ROUNDS; i++) {
+    for (int i = 0; i < (shared ? 0 : SPIN_ROUNDS); i++) {
         if (atomic_load(&p->generation) != generation) return;
-        if (i < SPIN_ROUNDS) relax();
-        else sched_yield();
+        relax();
     }
     pthread_mutex_lock(&p->lock);
     atomic_fetch_add(&p->barred, 1);
@@ -193,6 +203,8 @@ ls_code ls_pool_create(ls_pool **out, int threads, bool pin, size_t scratch_byte
     p->scratch_bytes = (scratch_bytes + 63) & ~(size_t)63;
     ls_code rc;
     LS_GOTO(ls_calloc(&p->workers, (size_t)p->threads, sizeof *p->workers, "thread pool", e));
+    LS_GOTO(ls_calloc(&p->place, (size_t)p->threads, sizeof *p->place, "thread pool", e));
+    for (int i = 0; i < p->threads; i++) atomic_init(&p->place[i], -1 - i);
     LS_GOTO(ls_alloc_aligned(&p->scratch, (size_t)p->threads, p->scratch_bytes, "thread pool", e));
     LS_GOTO(start_workers(p, pin ? &here : NULL, e));
     *out = p;
@@ -212,6 +224,7 @@ void ls_pool_destroy(ls_pool *p) {
     pthread_cond_destroy(&p->passed);
     pthread_mutex_destroy(&p->lock);
     ls_free(p->workers);
+    ls_free(p->place);
     ls_free(p->scratch);
     ls_free(p);
 }

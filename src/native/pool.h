@@ -32,9 +32,10 @@ typedef struct ls_pool_idle {
     const uint8_t *at, *end;
 } ls_pool_idle;
 
-/* Inside a run: returns when every thread of the run has called it. What was written before is visible after. Who waits first fetches |idle| (NULL: nothing)
- * into its cache, as far as it gets before the others come, and moves idle->at on; who waits long sleeps. */
-void ls_pool_barrier(ls_pool *p, ls_pool_idle *idle);
+/* Inside a run, by its thread |thread|: returns when every thread of the run has called it. What was written before is visible after. Who waits first fetches
+ * |idle| (NULL: nothing) into its cache, as far as it gets before the others come, and moves idle->at on; who waits long sleeps, at once where another thread
+ * of the run was last on the same processor. */
+void ls_pool_barrier(ls_pool *p, int thread, ls_pool_idle *idle);
 
 /* The share [*begin, *end) of thread |thread| when |n| items are split evenly and in order. */
 void ls_pool_split(int64_t n, int thread, int threads, int64_t *begin, int64_t *end);

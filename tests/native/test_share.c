@@ -76,7 +76,7 @@ static void take_all(void *ctx, int thread, int threads) {
     (void)ctx;
     for (int step = 0; step < STEPS; step++) {
         for (int t; (t = ls_share_take(share, thread, threads, step, TASKS)) >= 0;) atomic_fetch_add(&taken[step][t], 1);
-        ls_pool_barrier(pool, NULL);
+        ls_pool_barrier(pool, thread, NULL);
     }
 }
 

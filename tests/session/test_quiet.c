@@ -1,5 +1,5 @@
-/* What a session does not do: a warm decode step makes no system call, takes no lock and allocates nothing, and an idle session's threads use
- * no processor time. Nothing here depends on how long anything takes.
+/* What a session does not do: a warm decode step makes no system call, takes no lock and allocates nothing, an idle session's threads use
+ * no processor time, and threads that have to share a processor do not keep it from each other. Nothing here depends on how long anything takes.
  *
  * System calls are found by a filter that the child process puts on all its threads: everything but the pool's own (futex, sched_yield) raises
  * SIGSYS. Locks and allocations are counted by wrappers that the linker puts before them. */
@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -261,9 +262,9 @@ static void come_last(void *ctx, int thread, int threads) {
         while (atomic_load(&l->here) != l->runs * (threads - 1)) sched_yield();
     for (int i = 0; i < n; i++)
         for (now = 0; now != 'S'; sched_yield()) thread_state(names[i], &now, &switches);
-    ls_pool_barrier(l->pool, &idle);
+    ls_pool_barrier(l->pool, thread, &idle);
     l->left[thread] = idle.end - idle.at;
-    for (int i = 0; i < 2; i++) ls_pool_barrier(l->pool, NULL);
+    for (int i = 0; i < 2; i++) ls_pool_barrier(l->pool, thread, NULL);
 }
 
 static void a_long_wait_at_a_barrier_sleeps(void **state) {
@@ -280,8 +281,39 @@ static void a_long_wait_at_a_barrier_sleeps(void **state) {
     ls_pool_destroy(l.pool);
 }
 
+enum { BARRIERS = 2000 };
+
+static void pass_barriers(void *ctx, int thread, int threads) {
+    (void)threads;
+    for (int i = 0; i < BARRIERS; i++) ls_pool_barrier(ctx, thread, NULL);
+}
+
+/* Where two threads have one processor between them, whoever comes first to a barrier leaves it to the other: a wait awake would last until the system takes
+ * the processor away, which counts as a switch that the thread did not ask for. */
+static void threads_on_one_processor_take_turns(void **state) {
+    cpu_set_t before, one;
+    struct rusage start, end;
+    ls_pool *p;
+    ls_error e = {0};
+    int cpu = 0;
+    (void)state;
+    assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
+    while (!CPU_ISSET((size_t)cpu, &before)) cpu++;
+    CPU_ZERO(&one);
+    CPU_SET((size_t)cpu, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+    assert_ok(ls_pool_create(&p, 2, false, 0, &e));
+    getrusage(RUSAGE_SELF, &start);
+    ls_pool_run(p, pass_barriers, p);
+    getrusage(RUSAGE_SELF, &end);
+    ls_pool_destroy(p);
+    assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
+    assert_in_range(end.ru_nvcsw - start.ru_nvcsw, BARRIERS * 9 / 10, LONG_MAX);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(decoding_makes_no_system_calls), cmocka_unit_test(an_idle_session_sleeps),
-                                       cmocka_unit_test(a_long_wait_at_a_barrier_sleeps)};
+                                       cmocka_unit_test(a_long_wait_at_a_barrier_sleeps),
+                                       cmocka_unit_test(threads_on_one_processor_take_turns)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
