@@ -40,11 +40,12 @@ ls_code ls_packed_plan(ls_packed *w, const ls_tensor *t, int64_t n, ls_contract 
     w->spans = w->form.quantised ? w->form.cols / LS_SPAN : w->form.groups * (LS_EXACT_BLOCK / LS_SPAN);
     ls_pack_scales_layout(w, t);
     w->span_bytes = (size_t)64 * (size_t)(ls_pack_planes[w->kind][0] + ls_pack_planes[w->kind][1]);
-    w->scale_at = (size_t)2 * LS_TILE;
-    w->super_at = w->scale_at + (size_t)w->form.groups * w->entry_bytes;
+    w->super_at = (size_t)w->form.groups * w->entry_bytes; /* after the scales, which come first */
     size_t supers = w->super ? (size_t)(w->form.groups / w->super) : 0;
     w->span_at = (w->super_at + supers * w->super_bytes + 63) & ~(size_t)63;
     w->tile_bytes = w->span_at + (size_t)w->spans * w->span_bytes; /* a multiple of 64, as span_at and spans are */
+    if (!ls_size_mul((size_t)w->tiles, w->tile_bytes, &w->power_at) || w->power_at > PTRDIFF_MAX - (size_t)w->tiles * 2 * LS_TILE - 63)
+        LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "tensor \"%s\": its packed size overflows", t->name);
     return LS_OK;
 }
 
@@ -115,10 +116,10 @@ static void put_span(ls_pack_kind kind, uint8_t *span, int lane, const uint8_t *
     }
 }
 
-/* unit, out: exponents of two. */
-static void put_header(uint8_t *tile, int lane, int unit, int out) {
-    tile[lane] = (uint8_t)(unit + 127);
-    tile[LS_TILE + lane] = (uint8_t)(out + 127);
+/* A row's powers, see ls_packed_powers(); unit, out: exponents of two. */
+static void put_powers(uint8_t *power, int unit, int out) {
+    power[0] = (uint8_t)(unit + 127);
+    power[LS_TILE] = (uint8_t)(out + 127);
 }
 
 /* Index of each codebook value + 128. */
@@ -128,7 +129,7 @@ static uint8_t iq4_index(uint8_t value) {
     return i;
 }
 
-static void quantised_row(const job *j, int64_t row, uint8_t *tile, int lane, scratch *s) {
+static void quantised_row(const job *j, int64_t row, uint8_t *tile, uint8_t *power, int lane, scratch *s) {
     const ls_packed *w = j->w;
     const ls_weight_form *f = &w->form;
     int64_t stored = f->cols / ls_tensor_group(j->t);
@@ -140,38 +141,38 @@ static void quantised_row(const job *j, int64_t row, uint8_t *tile, int lane, sc
         if (b > max) max = b;
     }
     int r = ((int)(max >> 23) > LS_EXACT_MIN_EXP ? (int)(max >> 23) : LS_EXACT_MIN_EXP) - 127 - 22;
-    put_header(tile, lane, -r, r + f->c + f->h);
+    put_powers(power, -r, r + f->c + f->h);
     ls_pack_scales_row(w, j->t, row, tile, lane, scale, min, min + stored);
     for (int64_t k = 0; w->kind == LS_PACK_IQ4 && k < f->cols; k++) s->q[k] = iq4_index(s->q[k]);
     for (int64_t k = 0; k < w->spans; k++) put_span(w->kind, tile + w->span_at + (size_t)k * w->span_bytes, lane, s->q + k * LS_SPAN);
 }
 
-static void float_row(const job *j, int64_t row, uint8_t *tile, int lane, scratch *s) {
+static void float_row(const job *j, int64_t row, uint8_t *tile, uint8_t *power, int lane, scratch *s) {
     const ls_packed *w = j->w;
     const ls_weight_form *f = &w->form;
     int r;
     ls_weight_form_row(f, j->t, row, s->u, s->scale, s->min, &r, s->floats);
-    put_header(tile, lane, 0, r + f->c + f->h);
+    put_powers(power, 0, r + f->c + f->h);
     for (int64_t g = 0; g < f->groups; g++)
-        tile[w->scale_at + (size_t)g * w->entry_bytes + (size_t)lane] =
+        tile[(size_t)g * w->entry_bytes + (size_t)lane] =
             (uint8_t)(s->scale[g] ? LS_EXACT_SCALE_BITS - ls_ceil_log2((uint64_t)s->scale[g]) : LS_EXACT_SCALE_BITS + 1);
     for (int64_t k = 0; k < w->spans; k++) ls_pack_float_span(w->kind, tile + w->span_at + (size_t)k * w->span_bytes, lane, s->u + k * LS_SPAN);
 }
 
 static void pack_tile(const job *j, int64_t tile_index, scratch *s) {
     const ls_packed *w = j->w;
-    uint8_t *tile = w->data + (size_t)tile_index * w->tile_bytes;
+    uint8_t *tile = w->data + (size_t)tile_index * w->tile_bytes, *power = ls_packed_powers(w, tile_index);
     memset(tile, 0, w->tile_bytes);
-    for (int lane = 0; lane < LS_TILE; lane++) {
+    for (int lane = 0; lane < LS_TILE; lane++, power++) {
         int64_t row = tile_index * LS_TILE + lane;
         if (row >= w->rows) {
-            put_header(tile, lane, 0, 0);
+            put_powers(power, 0, 0);
             if (w->scales == LS_SCALE_DROP)
-                for (int64_t g = 0; g < w->form.groups; g++) tile[w->scale_at + (size_t)g * w->entry_bytes + (size_t)lane] = LS_EXACT_SCALE_BITS + 1;
+                for (int64_t g = 0; g < w->form.groups; g++) tile[(size_t)g * w->entry_bytes + (size_t)lane] = LS_EXACT_SCALE_BITS + 1;
             continue;
         }
-        if (w->form.quantised) quantised_row(j, j->row_begin + row, tile, lane, s);
-        else float_row(j, j->row_begin + row, tile, lane, s);
+        if (w->form.quantised) quantised_row(j, j->row_begin + row, tile, power, lane, s);
+        else float_row(j, j->row_begin + row, tile, power, lane, s);
     }
 }
 
@@ -208,7 +209,7 @@ static void scratch_deinit(scratch *s) {
 ls_code ls_pack_bytes(size_t *bytes, const ls_tensor *t, int64_t n, ls_contract contract, ls_error *e) {
     ls_packed w;
     LS_TRY(ls_packed_plan(&w, t, n, contract, e));
-    if (!ls_size_mul((size_t)w.tiles, w.tile_bytes, bytes)) LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "tensor \"%s\": its packed size overflows", t->name);
+    *bytes = ls_packed_bytes(&w);
     return LS_OK;
 }
 
@@ -224,7 +225,8 @@ ls_code ls_pack(ls_packed *out, const ls_tensor *t, int64_t row_begin, int64_t n
     ls_code rc;
     w.owned = !place;
     w.data = place;
-    if (w.owned) LS_GOTO(ls_alloc_aligned(&w.data, (size_t)w.tiles, w.tile_bytes, t->name, e));
+    if (w.owned) LS_GOTO(ls_alloc_aligned(&w.data, ls_packed_bytes(&w), 1, t->name, e));
+    memset(w.data + w.power_at, 0, ls_packed_bytes(&w) - w.power_at); /* an odd number of tiles leaves 32 bytes at the end */
     LS_GOTO(ls_calloc(&j.scratch, (size_t)threads, sizeof *j.scratch, "weight packing", e));
     for (int i = 0; i < threads; i++) LS_GOTO(scratch_init(&j.scratch[i], &w, e));
     ls_pool_run(pool, pack_share, &j);
@@ -248,7 +250,7 @@ ls_code ls_packed_map(ls_packed *w, const ls_tensor *t, int64_t n, ls_contract c
     return LS_OK;
 }
 
-size_t ls_packed_bytes(const ls_packed *w) { return (size_t)w->tiles * w->tile_bytes; }
+size_t ls_packed_bytes(const ls_packed *w) { return w->power_at + (((size_t)w->tiles * 2 * LS_TILE + 63) & ~(size_t)63); }
 
 void ls_packed_deinit(ls_packed *w) {
     if (w->owned) ls_free(w->data);

@@ -25,7 +25,7 @@ enum { LS_TILE = 16, LS_SPAN = 32 };
 
 /* Version of this layout: of all that is described above, of the planes and scale kinds below, and of what ls_packed_plan derives from a tensor. It is
  * bound into pack files (docs/pack.md), so it grows with every change of a byte of packed data, and files of another version are refused. */
-enum { LS_PACK_LAYOUT = 2 };
+enum { LS_PACK_LAYOUT = 3 };
 
 /* How integers are stored: W<bits> are plain unsigned integers in a plane of 8, 4 or 2 bits plus one of 2 or 1. */
 typedef enum ls_pack_kind {
@@ -76,10 +76,14 @@ typedef struct ls_packed {
     int64_t rows, tiles, spans;      /* N; ceil(N / 16); spans of a tile */
     int super;                       /* groups per super entry; 0: none */
     size_t entry_bytes, super_bytes, span_bytes;
-    size_t scale_at, super_at, span_at, tile_bytes; /* offsets inside a tile, and its size */
-    uint8_t *data;                   /* [tiles * tile_bytes] 64-byte aligned */
+    size_t super_at, span_at, tile_bytes; /* offsets inside a tile, which begins with its scale entries, and its size */
+    size_t power_at;                 /* where the powers of all tiles begin, behind the tiles */
+    uint8_t *data;                   /* [ls_packed_bytes()] 64-byte aligned */
     bool owned;                      /* |data| is freed with the matrix */
 } ls_packed;
+
+/* The exponents of two + 127 of a tile's rows, uint8 [2, 16]: what scales are multiplied by to be S, and the factor of the result. */
+static inline uint8_t *ls_packed_powers(const ls_packed *w, int64_t tile) { return w->data + w->power_at + (size_t)tile * 2 * LS_TILE; }
 
 /* Everything about |n| packed rows of |t| but the data: sizes and offsets follow from format, columns and contract. Errors: those of ls_weight_form_of. */
 ls_code ls_packed_plan(ls_packed *w, const ls_tensor *t, int64_t n, ls_contract contract, ls_error *e);

@@ -18,7 +18,7 @@ static float float_at(const uint8_t *p, ls_scale_kind kind) {
 
 /* Scale and minimum of group |g| in lane |lane|. */
 static void group_scale(const ls_packed *w, const uint8_t *tile, int64_t g, int lane, float *scale, float *min) {
-    const uint8_t *entry = tile + w->scale_at + (size_t)g * w->entry_bytes, *second = entry + w->entry_bytes / 2;
+    const uint8_t *entry = tile + (size_t)g * w->entry_bytes, *second = entry + w->entry_bytes / 2;
     if (!w->super) {
         size_t size = w->scales == LS_SCALE_F32 ? 4 : 2;
         *scale = float_at(entry + size * (size_t)lane, w->scales);

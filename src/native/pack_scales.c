@@ -50,7 +50,7 @@ static void put_scale(const ls_packed *w, uint8_t *entry, int lane, float v) {
 static void plain_row(const ls_packed *w, const ls_tensor *t, uint8_t *tile, int lane, const float *scale, const float *min) {
     int split = ls_tensor_group(t) / w->form.group; /* MLX groups of 128 count as two of 64 */
     for (int64_t g = 0; g < w->form.groups; g++) {
-        uint8_t *entry = tile + w->scale_at + (size_t)g * w->entry_bytes;
+        uint8_t *entry = tile + (size_t)g * w->entry_bytes;
         put_scale(w, entry, lane, scale[g / split]);
         if (w->form.has_min) put_scale(w, entry + w->entry_bytes / 2, lane, min[g / split]);
     }
@@ -92,7 +92,7 @@ static void super_row(const ls_packed *w, const ls_tensor *t, int64_t row, uint8
         put16(super + 2 * lane, factor_at(b + at.d, scale, w->super));
         if (w->form.has_min) put16(super + 2 * LS_TILE + 2 * lane, factor_at(b + at.dmin, min, w->super) ^ 0x8000u);
         for (int g = 0; g < w->super; g++) {
-            uint8_t *entry = tile + w->scale_at + (size_t)(i * w->super + g) * w->entry_bytes;
+            uint8_t *entry = tile + (size_t)(i * w->super + g) * w->entry_bytes;
             if (w->scales == LS_SCALE_NIBBLE) {
                 entry[lane] = (uint8_t)((int)scale[g] | (int)-min[g] << 4);
                 continue;

@@ -69,15 +69,15 @@ V_BODY void unpack_columns(int kind, int xp, const uint8_t *span, int i, lanes l
     } else v_store(k->w[0][tile][at], low_bytes(v_sub16(a[0], low), v_sub16(b[0], low)));
 }
 
-/* Spans [begin, end) of |data| as tile |tile|. */
-V_BODY void unpack_bytes(const ls_packed *w, const uint8_t *data, int64_t begin, int64_t end, amx_work *k, int tile, int kind, int xp) {
+/* Spans [begin, end) of |data|, whose scales are multiplied by |unit|, as tile |tile|. */
+V_BODY void unpack_bytes(const ls_packed *w, const uint8_t *data, floats unit, int64_t begin, int64_t end, amx_work *k, int tile, int kind, int xp) {
     const int take = lowered(w, kind);
     const lanes low = v_set(take | take << 16);
     for (int64_t s = begin; s < end; s++) {
         const uint8_t *span = data + w->span_at + (size_t)s * w->span_bytes;
         V_UNROLL for (int i = 0; i < LS_SPAN / 4; i++) unpack_columns(kind, xp, span, i, low, k, tile, (s - begin) * (LS_SPAN / 4) + i);
     }
-    unpack_scales(w, data, begin, end, (uint8_t *)k->scale[0][tile], (uint8_t *)k->min[0][tile]);
+    unpack_scales(w, data, unit, begin, end, (uint8_t *)k->scale[0][tile], (uint8_t *)k->min[0][tile]);
 }
 
 /* Both bytes of the halves of |v|, 32 columns, to planes |p| and p + 1. */
@@ -311,15 +311,15 @@ LS_APART void amx_rows_2_2(const ls_packed *w, int64_t begin, int64_t end, amx_w
 /* ---- Kernels ------------------------------------------------------------------------------------------------------ */
 
 /* Rows [row, row + n), n <= LS_LINEAR_TOKENS, |step| at a time, by the tiles |data|; *held is the first span of the weights in |k|, or -1. */
-V_BODY void amx_tiles(const ls_packed *w, const uint8_t *const data[V_TILES], const ls_acts *x, int64_t row, int64_t n, int64_t step, amx_work *k,
-                      int64_t *held, int kind, int xp) {
+V_BODY void amx_tiles(const ls_packed *w, const uint8_t *const data[V_TILES], const floats unit[V_TILES], const ls_acts *x, int64_t row, int64_t n,
+                      int64_t step, amx_work *k, int64_t *held, int kind, int xp) {
     amx_rows_fn *const rows = weight_planes(kind) == 1 ? (xp == 1 ? amx_rows_1_1 : amx_rows_1_2) : (xp == 1 ? amx_rows_2_1 : amx_rows_2_2);
     const int64_t chunk = piece_spans(w, AMX_CHUNK);
     for (int64_t r = 0; r < n; r++)
         for (int t = 0; t < V_TILES; t++) k->rows[r][t] = (sums){w_zero(), w_zero()};
     for (int64_t s = 0; s < w->spans; s += chunk) {
         int64_t end = w->spans - s < chunk ? w->spans : s + chunk;
-        for (int t = 0; t < V_TILES && *held != s; t++) unpack_bytes(w, data[t], s, end, k, t, kind, xp);
+        for (int t = 0; t < V_TILES && *held != s; t++) unpack_bytes(w, data[t], unit[t], s, end, k, t, kind, xp);
         *held = s;
         for (int64_t r = 0; r < n; r += step) rows(w, s, end, k, x, row + r, n - r < step ? n - r : step, k->rows + r);
     }
@@ -330,13 +330,17 @@ V_BODY void amx_outputs(const ls_packed *w, int64_t tile, int64_t tile_end, cons
                         const ls_linear_out *out, amx_work *k, int kind, int xp) {
     const int64_t most = LS_LINEAR_TOKENS / step * step;
     const uint8_t *data[V_TILES];
+    floats unit[V_TILES];
     int64_t held = -1;
-    for (int t = 0; t < V_TILES; t++) data[t] = tile_data(w, tile + t, tile_end);
+    for (int t = 0; t < V_TILES; t++) {
+        data[t] = tile_data(w, tile + t, tile_end);
+        unit[t] = tile_unit(w, tile + t, tile_end);
+    }
     for (int64_t row = row_begin; row < row_end; row += most) {
         int64_t n = row_end - row < most ? row_end - row : most;
-        amx_tiles(w, data, x, row, n, step, k, &held, kind, xp);
+        amx_tiles(w, data, unit, x, row, n, step, k, &held, kind, xp);
         for (int64_t r = 0; r < n; r++)
-            for (int t = 0; t < V_TILES && tile + t < tile_end; t++) finish(w, data[t], (tile + t) * LS_TILE, &k->rows[r][t], x, row + r, out, xp);
+            for (int t = 0; t < V_TILES && tile + t < tile_end; t++) finish(w, (tile + t) * LS_TILE, &k->rows[r][t], x, row + r, out, xp);
     }
 }
 

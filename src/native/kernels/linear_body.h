@@ -88,7 +88,7 @@ V_BODY int32_t first_sum(int wp, int xp, int32_t half) { return wp == 1 && xp ==
 
 /* S of the sixteen rows of a float matrix for group |g|. */
 V_BODY lanes drop_scales(const ls_packed *w, const uint8_t *tile, int64_t g) {
-    return v_shr_each(v_set(1 << LS_EXACT_SCALE_BITS), v_bytes(tile + w->scale_at + (size_t)g * w->entry_bytes));
+    return v_shr_each(v_set(1 << LS_EXACT_SCALE_BITS), v_bytes(tile + (size_t)g * w->entry_bytes));
 }
 
 /* The scales that those of group |g| are multiples of; a row has one, or each 256 columns. */
@@ -128,7 +128,7 @@ V_BODY void load_entry(const ls_packed *w, const uint8_t *tile, const uint8_t *e
 }
 
 V_BODY void load_scales(const ls_packed *w, const uint8_t *tile, int64_t g, floats unit, lanes *s, lanes *m) {
-    load_entry(w, tile, tile + w->scale_at + (size_t)g * w->entry_bytes, g, unit, s, m);
+    load_entry(w, tile, tile + (size_t)g * w->entry_bytes, g, unit, s, m);
 }
 
 /* The running sums of one row and one tile. Under exact16 quantised formats have c = 0, so both go into |acc|. */
@@ -161,10 +161,10 @@ V_BODY void add_part(sums *z, const sums *part, int xp) {
 }
 
 /* Writes one tile of one output row: at most sixteen outputs from column |n| on. */
-V_BODY void finish(const ls_packed *w, const uint8_t *tile, int64_t n, const sums *z, const ls_acts *x, int64_t row, const ls_linear_out *out, int xp) {
+V_BODY void finish(const ls_packed *w, int64_t n, const sums *z, const ls_acts *x, int64_t row, const ls_linear_out *out, int xp) {
     wide total = xp == 2 && w->form.has_min ? w_add_shifted(z->acc, z->accx, w->form.c) : z->acc;
     int count = w->rows - n < LS_TILE ? (int)(w->rows - n) : LS_TILE;
-    floats y = f_canon(f_mul(f_mul(w_to_floats(&total), f_power(tile + LS_TILE)), f_set(x->factor[row])));
+    floats y = f_canon(f_mul(f_mul(w_to_floats(&total), f_power(ls_packed_powers(w, n / LS_TILE) + LS_TILE)), f_set(x->factor[row])));
     if (out->bias) y = f_canon(f_add(y, f_canon(f_load_n(out->bias + n, count))));
     f_store_n(out->y + row * out->stride + (n - out->first), y, count);
 }
@@ -197,9 +197,8 @@ V_BODY int lines_before(int kind, int part) { return part == 2 ? span_lines(kind
 V_BODY int size_of(const ls_packed *w) { return w->form.group == 16 ? LS_SUM_16 : w->form.group == 32 ? LS_SUM_32 : LS_SUM_64; }
 
 /* Scales and minima of spans [begin, end) of |tile|, those of V_TILES tiles beside each other. */
-V_BODY void unpack_scales(const ls_packed *w, const uint8_t *tile, int64_t begin, int64_t end, uint8_t *scale, uint8_t *min) {
+V_BODY void unpack_scales(const ls_packed *w, const uint8_t *tile, floats unit, int64_t begin, int64_t end, uint8_t *scale, uint8_t *min) {
     const int64_t last = end * LS_SPAN / w->form.group;
-    floats unit = f_power(tile);
     for (int64_t g = begin * LS_SPAN / w->form.group; g < last; g++, scale += V_TILES * 64, min += V_TILES * 64) {
         lanes s, m = v_set(0);
         load_scales(w, tile, g, unit, &s, &m);
@@ -208,9 +207,12 @@ V_BODY void unpack_scales(const ls_packed *w, const uint8_t *tile, int64_t begin
     }
 }
 
-/* A tile's data; the last tile stands in for missing ones. */
+/* A tile's data, and what its scales are multiplied by; the last tile stands in for missing ones. */
 V_BODY const uint8_t *tile_data(const ls_packed *w, int64_t tile, int64_t tile_end) {
     return w->data + (size_t)(tile < tile_end ? tile : tile_end - 1) * w->tile_bytes;
+}
+V_BODY floats tile_unit(const ls_packed *w, int64_t tile, int64_t tile_end) {
+    return f_power(ls_packed_powers(w, tile < tile_end ? tile : tile_end - 1));
 }
 
 /* Spans that are unpacked at a time, of at most |cols| columns: a row is cut into about equal pieces of whole blocks. */
@@ -267,7 +269,7 @@ V_BODY void unpack_part(int kind, int xp, const uint8_t *span, int part, lanes z
 V_BODY int part_bytes(int kind, int xp) { return (V_ASSEMBLY && weight_planes(kind) == 2 && xp == 1 ? 12 : weight_planes(kind) * 8) * V_TILES * 64; }
 
 /* Spans [begin, end) of tile |data| into place |at| of the table. */
-V_BODY void unpack(const ls_packed *w, const uint8_t *tile, int64_t begin, int64_t end, const table *t, int at, int kind, int xp) {
+V_BODY void unpack(const ls_packed *w, const uint8_t *tile, floats unit, int64_t begin, int64_t end, const table *t, int at, int kind, int xp) {
     const int64_t parts = w->form.group / 16;
     lanes zero = v_set(w->form.zero | w->form.zero << 16), cross = v_set(0);
     uint8_t *to = t->pairs + at * 64, *cross_to = t->cross + at * 64;
@@ -281,7 +283,7 @@ V_BODY void unpack(const ls_packed *w, const uint8_t *tile, int64_t begin, int64
             cross = v_set(0);
         }
     }
-    unpack_scales(w, tile, begin, end, t->scale + at * 64, t->min + at * 64);
+    unpack_scales(w, tile, unit, begin, end, t->scale + at * 64, t->min + at * 64);
 }
 
 /* Sums of plane products of |n| rows and all tiles over one group: |pairs| unpacked weights, |x| the first row's columns,
@@ -382,13 +384,13 @@ V_BODY void several_rows_tiles(const ls_packed *w, int64_t tile, int64_t tile_en
         for (int64_t i = 0; i < n * V_TILES; i++) t->sums[i] = (sums){w_zero(), w_zero()};
         for (int64_t k = 0; k < w->spans; k += chunk) {
             int64_t end = w->spans - k < chunk ? w->spans : k + chunk;
-            for (int c = 0; c < V_TILES && held != k; c++) unpack(w, data[c], k, end, t, c, kind, xp);
+            for (int c = 0; c < V_TILES && held != k; c++) unpack(w, data[c], tile_unit(w, tile + c, tile_end), k, end, t, c, kind, xp);
             held = k;
             rows(w, k, end, t, x, row, n);
         }
         for (int64_t r = 0; r < n; r++)
             for (int c = 0; c < V_TILES && tile + c < tile_end; c++)
-                finish(w, data[c], (tile + c) * LS_TILE, &t->sums[r * V_TILES + c], x, row + r, out, xp);
+                finish(w, (tile + c) * LS_TILE, &t->sums[r * V_TILES + c], x, row + r, out, xp);
     }
 }
 

@@ -45,10 +45,9 @@ V_BODY lanes byte_weights(int kind, const uint8_t *span, int part, int u) {
 }
 
 /* |n| rows from |row| on by one tile; 16 << size is the group. */
-V_BODY void byte_tile(const ls_packed *w, const uint8_t *tile, int kind, int size, const line l[BYTE_ROWS], sums z[BYTE_ROWS], int n) {
+V_BODY void byte_tile(const ls_packed *w, const uint8_t *tile, floats unit, int kind, int size, const line l[BYTE_ROWS], sums z[BYTE_ROWS], int n) {
     const int step = size == LS_SUM_64 ? 2 : 1, group = 16 << size, zero = w->form.zero - byte_offset(kind);
     const bytes order = b_load(byte_order(kind));
-    floats unit = f_power(tile);
     byte_sums acc[BYTE_ROWS]; /* of one row over a group */
     V_UNROLL for (int r = 0; r < n; r++) z[r] = (sums){w_zero(), w_zero()};
     for (int64_t k = 0; k < w->spans; k += step) {
@@ -83,8 +82,8 @@ V_BODY void byte_rows(const ls_packed *w, int64_t tile_begin, int64_t tile_end, 
     for (int64_t i = tile_begin; i < tile_end; i++) {
         const uint8_t *tile = w->data + (size_t)i * w->tile_bytes;
         sums z[BYTE_ROWS];
-        byte_tile(w, tile, kind, size, l, z, n);
-        for (int r = 0; r < n; r++) finish(w, tile, i * LS_TILE, &z[r], x, row + r, out, 1);
+        byte_tile(w, tile, f_power(ls_packed_powers(w, i)), kind, size, l, z, n);
+        for (int r = 0; r < n; r++) finish(w, i * LS_TILE, &z[r], x, row + r, out, 1);
     }
 }
 

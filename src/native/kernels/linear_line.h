@@ -31,6 +31,8 @@ typedef struct reach {
     size_t edge, near, far; /* near before the edge, far from there on */
 } reach;
 
+enum { POWERS_AHEAD = 4 }; /* tiles between the one that is read and the one whose powers are fetched */
+
 V_BODY void reach_of(const ls_packed *w, int tiles, reach r[FETCHES]) {
     V_UNROLL for (int i = 0; i < FETCHES; i++) {
         size_t ahead = (size_t)AHEAD / FETCHES * (size_t)(FETCHES - i), passed = ahead / w->tile_bytes, others = (size_t)(tiles - 1) * w->tile_bytes;
@@ -161,14 +163,10 @@ V_BODY void end_line(const ls_packed *w, const uint8_t *tile, int kind, int xp, 
 
 /* Spans [begin, end) of |tiles| tiles by one row, added to |part|; 16 << size is the group. */
 V_BODY void line_spans(const ls_packed *w, const uint8_t *const tile[V_LINE_TILES], int64_t begin, int64_t end, int kind, int xp, int size, const line *l,
-                       const reach r[FETCHES], sums part[V_LINE_TILES], int tiles) {
+                       const floats unit[V_LINE_TILES], const reach r[FETCHES], sums part[V_LINE_TILES], int tiles) {
     const int step = size == LS_SUM_64 ? 2 : 1, group = 16 << size;
-    floats unit[V_LINE_TILES];
     lanes acc[V_LINE_TILES][CHAINS][3];
-    for (int t = 0; t < tiles; t++) {
-        unit[t] = f_power(tile[t]);
-    }
-    size_t at = w->span_at + (size_t)begin * w->span_bytes, entry = w->scale_at + ((size_t)begin * 2 >> size) * w->entry_bytes;
+    size_t at = w->span_at + (size_t)begin * w->span_bytes, entry = ((size_t)begin * 2 >> size) * w->entry_bytes;
     for (int64_t k = begin; k < end; k += step) {
         int64_t block = k / 2;
         size_t ahead[FETCHES], entry_ahead[FETCHES];
@@ -195,15 +193,21 @@ V_BODY void line_tiles(const ls_packed *w, int64_t tile, int64_t tile_end, const
                        int kind, int xp, int size, int tiles, const reach r[FETCHES]) {
     const int64_t most = part_spans(w, xp, size);
     const uint8_t *data[V_LINE_TILES];
+    floats unit[V_LINE_TILES];
     sums z[V_LINE_TILES], part[V_LINE_TILES];
-    for (int t = 0; t < tiles; t++) data[t] = w->data + (size_t)(tile + t < tile_end ? tile + t : tile) * w->tile_bytes;
+    LS_PREFETCH(ls_packed_powers(w, tile + POWERS_AHEAD));
+    for (int t = 0; t < tiles; t++) {
+        const int64_t from = tile + t < tile_end ? tile + t : tile;
+        data[t] = w->data + (size_t)from * w->tile_bytes;
+        unit[t] = f_power(ls_packed_powers(w, from));
+    }
     for (int t = 0; t < tiles; t++) z[t] = (sums){w_zero(), w_zero()};
     for (int64_t k = 0; k < w->spans; k += most) {
         for (int t = 0; t < tiles; t++) part[t] = first_part(&z[t], xp);
-        line_spans(w, data, k, w->spans - k < most ? w->spans : k + most, kind, xp, size, l, r, part, tiles);
+        line_spans(w, data, k, w->spans - k < most ? w->spans : k + most, kind, xp, size, l, unit, r, part, tiles);
         for (int t = 0; t < tiles; t++) add_part(&z[t], &part[t], xp);
     }
-    for (int t = 0; t < tiles && tile + t < tile_end; t++) finish(w, data[t], (tile + t) * LS_TILE, &z[t], x, row, out, xp);
+    for (int t = 0; t < tiles && tile + t < tile_end; t++) finish(w, (tile + t) * LS_TILE, &z[t], x, row, out, xp);
 }
 
 V_BODY void one_row(const ls_packed *w, int64_t tile_begin, int64_t tile_end, const ls_acts *x, int64_t row, const ls_linear_out *out, int kind, int xp,

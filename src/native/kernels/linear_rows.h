@@ -10,6 +10,7 @@ enum { ROWS_BYTES = 256 << 10, DIRECT_ROWS = 8, DIRECT_TILES = 2 };
 /* What a block of rows by tiles reads: row r's columns are r * stride integers on, its blocks r * blocks, its groups r * groups. */
 typedef struct patch {
     const uint8_t *tile[DIRECT_TILES];
+    floats unit[DIRECT_TILES]; /* of the tiles' scales */
     const int16_t *x;
     int64_t plane, stride, blocks, groups;
     const int32_t *drop, *half, *mean, *sum;
@@ -57,13 +58,13 @@ V_BODY void dot_patch(const patch *p, int kind, int xp, size_t at, int part, int
     }
 }
 
-V_BODY void end_patch(const ls_packed *w, const patch *p, int kind, int xp, int64_t g, int64_t block, const floats unit[DIRECT_TILES],
+V_BODY void end_patch(const ls_packed *w, const patch *p, int kind, int xp, int64_t g, int64_t block,
                       lanes acc[DIRECT_ROWS][DIRECT_TILES][3], sums z[DIRECT_ROWS][DIRECT_TILES], int n, int tiles) {
     const int wp = weight_planes(kind);
     V_UNROLL for (int t = 0; t < tiles; t++) {
         lanes s, m = v_set(0);
         if (wp == 2) s = drop_scales(w, p->tile[t], g);
-        else load_scales(w, p->tile[t], g, unit[t], &s, &m);
+        else load_scales(w, p->tile[t], g, p->unit[t], &s, &m);
         V_UNROLL for (int r = 0; r < n; r++)
             add_scaled(&z[r][t], aligned(acc[r][t], wp, xp, w->form.c, p->half[r * p->blocks + block], p->drop[r * p->blocks + block]), s, xp);
         if (wp == 2 || !w->form.has_min) continue;
@@ -75,10 +76,8 @@ V_BODY void end_patch(const ls_packed *w, const patch *p, int kind, int xp, int6
 V_BODY void patch_spans(const ls_packed *w, const patch *p, int64_t begin, int64_t end, int kind, int xp, int size, sums sum[DIRECT_ROWS][DIRECT_TILES],
                         int n, int tiles) {
     const int step = size == LS_SUM_64 ? 2 : 1, group = 16 << size;
-    floats unit[DIRECT_TILES];
     lanes acc[DIRECT_ROWS][DIRECT_TILES][3];
     const uint8_t *next = p->next + begin / step * p->lines * 64;
-    for (int t = 0; t < tiles; t++) unit[t] = f_power(p->tile[t]);
     for (int64_t k = begin; k < end; k += step) {
         size_t at = w->span_at + (size_t)k * w->span_bytes;
         int64_t block = k / 2;
@@ -88,7 +87,7 @@ V_BODY void patch_spans(const ls_packed *w, const patch *p, int64_t begin, int64
             int64_t g = (k * 2 + part) >> size;
             if (part * 16 % group == 0) start_patch(p, kind, xp, w->form.zero, g, block, acc, n, tiles);
             dot_patch(p, kind, xp, at + (size_t)(part / 2) * w->span_bytes, part % 2, (k + part / 2) * LS_SPAN, acc, n, tiles);
-            if ((part + 1) * 16 % group == 0) end_patch(w, p, kind, xp, g, block, unit, acc, sum, n, tiles);
+            if ((part + 1) * 16 % group == 0) end_patch(w, p, kind, xp, g, block, acc, sum, n, tiles);
         }
     }
 }
@@ -139,11 +138,14 @@ V_BODY void patch_rows(const ls_packed *w, const rows_by_tiles *a, const ls_acts
                        int tiles) {
     sums z[DIRECT_ROWS][DIRECT_TILES];
     patch p = patch_of(x, row, xp, size);
-    for (int t = 0; t < tiles; t++) p.tile[t] = tile_data(w, a->tile + t, a->tile_end);
+    for (int t = 0; t < tiles; t++) {
+        p.tile[t] = tile_data(w, a->tile + t, a->tile_end);
+        p.unit[t] = tile_unit(w, a->tile + t, a->tile_end);
+    }
     fetch_next(&p, w, a, row, n, tiles, size);
     multiply_patch(w, &p, kind, xp, size, z, n, tiles);
     for (int r = 0; r < n; r++)
-        for (int t = 0; t < tiles && a->tile + t < a->tile_end; t++) finish(w, p.tile[t], (a->tile + t) * LS_TILE, &z[r][t], x, row + r, out, xp);
+        for (int t = 0; t < tiles && a->tile + t < a->tile_end; t++) finish(w, (a->tile + t) * LS_TILE, &z[r][t], x, row + r, out, xp);
 }
 
 V_BODY void direct_rows(const ls_packed *w, int64_t tile_begin, int64_t tile_end, const ls_acts *x, int64_t row_begin, int64_t row_end,
