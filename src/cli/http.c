@@ -1,16 +1,18 @@
 /* HTTP over libcurl. One easy handle is reused, so that connections are. */
 #include "cli/http.h"
 
-#include <curl/curl.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
 
+#include "cli/http_library.h"
+
 enum { CONNECT_SECONDS = 30, STALL_SECONDS = 60, MAX_REDIRECTS = 5 };
 
 struct http {
+    http_library lib;
     CURL *curl;
     const char *token;
     char message[CURL_ERROR_SIZE];
@@ -19,47 +21,48 @@ struct http {
 ls_code http_create(http **out, const char *token, ls_error *e) {
     http *h;
     LS_TRY(ls_calloc(&h, 1, sizeof *h, "HTTP client", e));
-    if (curl_global_init(CURL_GLOBAL_DEFAULT) || !(h->curl = curl_easy_init())) {
-        ls_free(h);
-        LS_FAIL(e, LS_UNAVAILABLE, "libcurl cannot be initialised");
-    }
+    ls_code rc;
+    LS_GOTO(http_library_open(&h->lib, e));
+    if (h->lib.global_init(CURL_GLOBAL_DEFAULT) || !(h->curl = h->lib.easy_init())) LS_FAIL_GOTO(e, LS_UNAVAILABLE, "libcurl cannot be initialised");
     h->token = token && *token ? token : NULL;
     *out = h;
     return LS_OK;
+out:
+    ls_free(h);
+    return rc;
 }
 
 void http_destroy(http *h) {
     if (!h) return;
-    curl_easy_cleanup(h->curl);
-    curl_global_cleanup();
+    h->lib.easy_cleanup(h->curl);
+    h->lib.global_cleanup();
     ls_free(h);
 }
 
 static void prepare(http *h, const char *url) {
-    CURL *c = h->curl;
-    curl_easy_reset(c);
+    h->lib.easy_reset(h->curl);
     h->message[0] = 0;
-    curl_easy_setopt(c, CURLOPT_URL, url);
-    curl_easy_setopt(c, CURLOPT_ERRORBUFFER, h->message);
-    curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https");
-    curl_easy_setopt(c, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
-    curl_easy_setopt(c, CURLOPT_MAXREDIRS, (long)MAX_REDIRECTS);
-    curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_SECONDS);
-    curl_easy_setopt(c, CURLOPT_LOW_SPEED_LIMIT, 1L);
-    curl_easy_setopt(c, CURLOPT_LOW_SPEED_TIME, (long)STALL_SECONDS);
-    curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(c, CURLOPT_FAILONERROR, 1L);
-    curl_easy_setopt(c, CURLOPT_USERAGENT, "lockstep/" LS_VERSION_STRING);
+    h->lib.easy_setopt(h->curl, CURLOPT_URL, url);
+    h->lib.easy_setopt(h->curl, CURLOPT_ERRORBUFFER, h->message);
+    h->lib.easy_setopt(h->curl, CURLOPT_PROTOCOLS_STR, "http,https");
+    h->lib.easy_setopt(h->curl, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
+    h->lib.easy_setopt(h->curl, CURLOPT_MAXREDIRS, (long)MAX_REDIRECTS);
+    h->lib.easy_setopt(h->curl, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_SECONDS);
+    h->lib.easy_setopt(h->curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
+    h->lib.easy_setopt(h->curl, CURLOPT_LOW_SPEED_TIME, (long)STALL_SECONDS);
+    h->lib.easy_setopt(h->curl, CURLOPT_NOSIGNAL, 1L);
+    h->lib.easy_setopt(h->curl, CURLOPT_FAILONERROR, 1L);
+    h->lib.easy_setopt(h->curl, CURLOPT_USERAGENT, "lockstep/" LS_VERSION_STRING);
     if (h->token) {
-        curl_easy_setopt(c, CURLOPT_HTTPAUTH, (long)CURLAUTH_BEARER);
-        curl_easy_setopt(c, CURLOPT_XOAUTH2_BEARER, h->token);
+        h->lib.easy_setopt(h->curl, CURLOPT_HTTPAUTH, (long)CURLAUTH_BEARER);
+        h->lib.easy_setopt(h->curl, CURLOPT_XOAUTH2_BEARER, h->token);
     }
 }
 
 static ls_code failure(http *h, CURLcode rc, const char *url, ls_error *e) {
     long status = 0;
-    curl_easy_getinfo(h->curl, CURLINFO_RESPONSE_CODE, &status);
-    const char *why = h->message[0] ? h->message : curl_easy_strerror(rc);
+    h->lib.easy_getinfo(h->curl, CURLINFO_RESPONSE_CODE, &status);
+    const char *why = h->message[0] ? h->message : h->lib.easy_strerror(rc);
     if (status == 404) LS_FAIL(e, LS_NOT_FOUND, "%s: the server has no such file or model (404)", url);
     if (status == 401 || status == 403)
         LS_FAIL(e, LS_UNAUTHENTICATED, "%s: access refused (%ld); for a gated or private model set HF_TOKEN", url, status);
@@ -73,10 +76,10 @@ static size_t append_body(char *data, size_t size, size_t n, void *user) { retur
 ls_code http_get(http *h, const char *url, size_t max, ls_str *body, ls_error *e) {
     body->max = max;
     prepare(h, url);
-    curl_easy_setopt(h->curl, CURLOPT_FOLLOWLOCATION, 1L);
-    curl_easy_setopt(h->curl, CURLOPT_WRITEFUNCTION, append_body);
-    curl_easy_setopt(h->curl, CURLOPT_WRITEDATA, body);
-    CURLcode rc = curl_easy_perform(h->curl);
+    h->lib.easy_setopt(h->curl, CURLOPT_FOLLOWLOCATION, 1L);
+    h->lib.easy_setopt(h->curl, CURLOPT_WRITEFUNCTION, append_body);
+    h->lib.easy_setopt(h->curl, CURLOPT_WRITEDATA, body);
+    CURLcode rc = h->lib.easy_perform(h->curl);
     if (rc == CURLE_WRITE_ERROR) LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "%s: the answer is larger than %zu bytes", url, max);
     return rc ? failure(h, rc, url, e) : ls_str_append(body, "", 0, e);
 }
@@ -135,12 +138,12 @@ static ls_code head_once(http *h, const char *url, head_state *s, long *status, 
     s->location[0] = 0;
     s->linked_etag = s->linked_size = false;
     prepare(h, url);
-    curl_easy_setopt(h->curl, CURLOPT_NOBODY, 1L);
-    curl_easy_setopt(h->curl, CURLOPT_HEADERFUNCTION, take_header);
-    curl_easy_setopt(h->curl, CURLOPT_HEADERDATA, s);
-    CURLcode rc = curl_easy_perform(h->curl);
+    h->lib.easy_setopt(h->curl, CURLOPT_NOBODY, 1L);
+    h->lib.easy_setopt(h->curl, CURLOPT_HEADERFUNCTION, take_header);
+    h->lib.easy_setopt(h->curl, CURLOPT_HEADERDATA, s);
+    CURLcode rc = h->lib.easy_perform(h->curl);
     if (rc) return failure(h, rc, url, e);
-    curl_easy_getinfo(h->curl, CURLINFO_RESPONSE_CODE, status);
+    h->lib.easy_getinfo(h->curl, CURLINFO_RESPONSE_CODE, status);
     return LS_OK;
 }
 
@@ -184,7 +187,7 @@ static size_t append_file(char *data, size_t size, size_t n, void *user) {
     size_t len = size * n;
     if (!d->checked) {
         long status = 0;
-        curl_easy_getinfo(d->h->curl, CURLINFO_RESPONSE_CODE, &status);
+        d->h->lib.easy_getinfo(d->h->curl, CURLINFO_RESPONSE_CODE, &status);
         d->checked = true;
         if (d->have && status != 206) { /* the whole file comes again */
             d->have = 0;
@@ -205,15 +208,15 @@ ls_code http_download(http *h, const char *url, int fd, uint64_t have, uint64_t 
     download d = {.h = h, .fd = fd, .have = have, .size = size, .progress = progress, .user = user};
     char range[32];
     prepare(h, url);
-    curl_easy_setopt(h->curl, CURLOPT_FOLLOWLOCATION, 1L);
-    curl_easy_setopt(h->curl, CURLOPT_WRITEFUNCTION, append_file);
-    curl_easy_setopt(h->curl, CURLOPT_WRITEDATA, &d);
+    h->lib.easy_setopt(h->curl, CURLOPT_FOLLOWLOCATION, 1L);
+    h->lib.easy_setopt(h->curl, CURLOPT_WRITEFUNCTION, append_file);
+    h->lib.easy_setopt(h->curl, CURLOPT_WRITEDATA, &d);
     if (have) {
         snprintf(range, sizeof range, "%llu-", (unsigned long long)have);
-        curl_easy_setopt(h->curl, CURLOPT_RANGE, range);
+        h->lib.easy_setopt(h->curl, CURLOPT_RANGE, range);
     }
     if (lseek(fd, (off_t)have, SEEK_SET) < 0) LS_FAIL(e, LS_UNKNOWN, "cannot seek in a partial download: %s", strerror(errno));
-    CURLcode rc = curl_easy_perform(h->curl);
+    CURLcode rc = h->lib.easy_perform(h->curl);
     if (d.failed) LS_FAIL(e, LS_RESOURCE_EXHAUSTED, "cannot write the downloaded file: %s", strerror(errno));
     return rc ? failure(h, rc, url, e) : LS_OK;
 }

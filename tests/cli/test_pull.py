@@ -63,6 +63,16 @@ class PullTest(unittest.TestCase):
         self.assertEqual(self.pull("acme/tiny").returncode, 0)  # again: only the index is fetched
         self.assertEqual(len([x for x in self.requests() if x.startswith("GET")]), before + 1)
 
+    def test_only_pull_loads_libcurl(self):
+        with open(os.path.join(self.folder.name, "libcurl.so.4"), "wb") as f:
+            f.write(b"no library")
+        listed = self.run_lockstep("list", LD_LIBRARY_PATH=self.folder.name)
+        self.assertEqual(listed.returncode, 0, listed.stderr)
+        pulled = self.pull("acme/tiny", LD_LIBRARY_PATH=self.folder.name)
+        self.assertEqual(pulled.returncode, 1, pulled.stderr)
+        self.assertIn("downloads need libcurl, which cannot be loaded: ", pulled.stderr)
+        self.assertFalse(os.path.exists(self.cache))
+
     def test_include_in_a_folder(self):
         r = self.pull("acme/tiny", "--include", "onnx/*", "--revision", pull_server.COMMIT)
         self.assertEqual(r.returncode, 0, r.stderr)
