@@ -45,10 +45,11 @@ static void print_text(json_t *o) {
     print_counts("formats", json_object_get(o, "formats"));
     print_counts("operators", json_object_get(o, "operators"));
     printf("context        %lld positions at most\n", integer(o, "max_context"));
-    printf("memory         %.1f MB weights, %.1f MB KV cache for %lld positions x %lld, %.1f MB work (%s)\n", (double)integer(memory, "weights_bytes") / 1e6,
-           (double)integer(memory, "kv_bytes") / 1e6, integer(memory, "context"), integer(memory, "slots"), (double)integer(memory, "work_bytes") / 1e6,
-           json_is_true(json_object_get(memory, "measured")) ? "measured" : "estimate");
-    printf("contract       %s version %lld; also:", string(o, "contract"), integer(o, "contract_version"));
+    printf("memory         %.1f MB weights, %.1f MB KV cache for %lld positions x %lld when full", (double)integer(memory, "weights_bytes") / 1e6,
+           (double)integer(memory, "kv_bytes") / 1e6, integer(memory, "context"), integer(memory, "slots"));
+    if (json_is_true(json_object_get(memory, "measured"))) printf(", %.1f MB work (measured)\n", (double)integer(memory, "work_bytes") / 1e6);
+    else printf(" (estimate)\n");
+    printf("contract       %s version %lld%s", string(o, "contract"), integer(o, "contract_version"), json_object_get(o, "pack") ? ", no other" : "; also:");
     json_array_foreach(json_object_get(o, "contracts"), i, v) if (strcmp(json_string_value(v), string(o, "contract"))) printf(" %s", json_string_value(v));
     printf("\nfingerprint    %s\n", string(o, "fingerprint"));
     const json_t *xla = json_object_get(o, "xla");

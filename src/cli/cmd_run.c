@@ -22,7 +22,8 @@ static const char help[] =
     "  --stop TEXT         end an answer before this text; repeatable\n"
     "  --stats             print tokens and speed on standard error\n"
     "  --help              this text\n" CLI_PREFIX_HELP CLI_GUESS_HELP
-    "  In a conversation on backend native the default is 256M in memory, so that each question reads only what is new.\n" CLI_SAMPLING_HELP
+    "  In a conversation under an exact contract the default is 256M in memory: a question reads what is new, from a multiple\n"
+    "  of 64 tokens on.\n" CLI_SAMPLING_HELP
     "  Defaults here: --temp 0.8 --top-k 40 --top-p 0.95 --min-p 0.05 --seed 0. Equal seeds give equal answers; --temp 0 is greedy.\n"
     "\nExample: lockstep run ./SmolLM2-135M-Instruct.Q4_1.gguf -p \"What is the capital of France?\"\n";
 
@@ -227,7 +228,8 @@ static int parse(chat *c, int argc, char **argv) {
         else if (opt == OPT_SYSTEM) c->system = optarg;
         else if (opt == OPT_STATS) c->stats = true;
         else if (opt == OPT_STOP && c->n_stops < CLI_MAX_STOPS) c->stops[c->n_stops++] = optarg;
-        else if (opt == OPT_STOP || opt == '?') return cli_usage("run", "unknown option, or more than %d --stop", CLI_MAX_STOPS) + 1;
+        else if (opt == '?') return cli_usage("run", "unknown option") + 1;
+        else if (opt == OPT_STOP) return cli_usage("run", "more than %d --stop", CLI_MAX_STOPS) + 1;
         else if (!cli_int("run", "-n", optarg, -1, LS_MAX_CONTEXT, &c->max_new)) return CLI_USAGE + 1;
     }
     if (c->common.help) return cli_options_help(&c->common, help) + 1;

@@ -249,7 +249,7 @@ static void destroy(ls_executor *base) {
 
 static ls_code check_options(const ls_graph *g, const ls_executor_options *o, ls_error *e) {
     if (g->contract == LS_CONTRACT_FLOAT)
-        LS_FAIL(e, LS_UNIMPLEMENTED, "the native backend runs the exact contracts, not %s; use the reference backend", ls_contract_name(g->contract));
+        LS_FAIL(e, LS_UNIMPLEMENTED, "the native backend runs the exact contracts, not %s; use backend reference or xla", ls_contract_name(g->contract));
     LS_TRY(ls_executor_options_check(o, g, e));
     if (!g->n_nodes || g->nodes[g->n_nodes - 1].cols != g->vocab)
         LS_FAIL(e, LS_INVALID_ARGUMENT, "the graph does not end in logits over its vocabulary of %lld", (long long)g->vocab);

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/sha256.h"
+#include "native/kv.h"
 #include "session/bundle.h"
 #include "weights/packfile.h"
 
@@ -58,28 +59,37 @@ static int64_t describe_graph(const ls_graph *g, json_t *o) {
     return kv_columns;
 }
 
-/* Measured when there is an executor; otherwise an estimate: the stored weights, and four bytes per cached number. */
+/* Bytes of keys and values when every slot is full: what the native backend keeps under exact contracts, four bytes a number elsewhere. */
+static size_t full_cache(const ls_model *m, int64_t kv_columns) {
+    const bool native = m->contract != LS_CONTRACT_FLOAT && (!m->backend || !strcmp(m->backend, "native"));
+    ls_kv kv;
+    ls_error e;
+    if (!native || ls_kv_init(&kv, m->graph, 1, m->context, &e)) return (size_t)kv_columns * 4 * (size_t)m->context * (size_t)m->slots;
+    size_t bytes = kv.block_bytes * (size_t)kv.blocks_max * (size_t)m->slots;
+    ls_kv_deinit(&kv);
+    return bytes;
+}
+
+/* Weights and work are measured when there is an executor, and otherwise the stored weights. */
 static void describe_memory(const ls_model *m, int64_t kv_columns, json_t *o) {
     json_t *memory = json_object();
     size_t weights = 0, kv = 0, work = 0;
-    if (m->executor) {
-        m->executor->memory(m->executor, &weights, &kv, &work);
-    } else {
-        weights = (size_t)json_integer_value(json_object_get(o, "weight_bytes"));
-        kv = (size_t)kv_columns * 4 * (size_t)m->context * (size_t)m->slots;
-    }
+    if (m->executor) m->executor->memory(m->executor, &weights, &kv, &work);
+    else weights = (size_t)json_integer_value(json_object_get(o, "weight_bytes"));
     put(memory, "measured", json_boolean(m->executor != NULL));
     put(memory, "context", json_integer(m->context));
     put(memory, "slots", json_integer(m->slots));
     put(memory, "weights_bytes", json_integer((json_int_t)weights));
-    put(memory, "kv_bytes", json_integer((json_int_t)kv));
+    put(memory, "kv_bytes", json_integer((json_int_t)full_cache(m, kv_columns)));
     put(memory, "work_bytes", json_integer((json_int_t)work));
     put(o, "memory", memory);
 }
 
 static void describe_contracts(const ls_model *m, json_t *o) {
     json_t *contracts = json_array();
-    for (int c = 0; c < LS_CONTRACT_COUNT; c++) json_array_append_new(contracts, json_string(ls_contract_name((ls_contract)c)));
+    const ls_packfile *pack = ls_checkpoint_pack(m->checkpoint); /* runs under its own only */
+    for (int c = 0; c < LS_CONTRACT_COUNT; c++)
+        if (!pack || pack->id.contract == (uint32_t)c) json_array_append_new(contracts, json_string(ls_contract_name((ls_contract)c)));
     put(o, "contract", json_string(ls_contract_name(m->contract)));
     put(o, "contract_version", json_integer(LS_CONTRACT_VERSION));
     put(o, "contracts", contracts);

@@ -87,7 +87,7 @@ ls_code ls_verify_text(const ls_verify_report *r, ls_str *s, ls_error *e) {
     LS_TRY(ls_str_printf(s, e, "%s\n", r->same_input ? "; every node gets the other side's inputs" : ""));
     if (r->negative[0]) LS_TRY(ls_str_printf(s, e, "fault  %s, planted in the right side\n", r->negative));
     if (r->first >= 0) LS_TRY(put_first(r, s, e));
-    else LS_TRY(ls_str_printf(s, e, "EQUAL in all that was compared\n"));
+    else LS_TRY(ls_str_printf(s, e, "%s in all that was compared\n", !r->has_bound && r->bound_kind == LS_BOUND_BITS ? "EQUAL" : "EQUAL within the bounds"));
     LS_TRY(ls_str_printf(s, e, "nodes: %zu of %zu compared over ", t.compared, r->graph->n_nodes));
     if (r->n_images) LS_TRY(ls_str_printf(s, e, "%zu images", r->n_images));
     else LS_TRY(ls_str_printf(s, e, "%zu prompt and %zu decoded tokens", r->n_prompt, r->n_tokens - r->n_prompt));

@@ -208,9 +208,12 @@ class CommandTest(unittest.TestCase):
         self.assertFalse(d["memory"]["measured"])
         other = json.loads(self.check(run("inspect", LLAMA, "--json", "--contract", "exact24"), 0))
         self.assertNotEqual(other["fingerprint"], d["fingerprint"])
+        small = json.loads(self.check(run("inspect", LLAMA, "--json", "--contract", "exact16-kv8"), 0))
+        self.assertTrue(small["memory"]["kv_bytes"] < d["memory"]["kv_bytes"] < other["memory"]["kv_bytes"])
         for backend in BACKENDS:
             measured = json.loads(self.check(run("inspect", LLAMA, "--json", "--measure", "--backend", backend, "--ctx-size", "64"), 0))
             self.assertTrue(measured["memory"]["measured"])
+            self.assertGreater(measured["memory"]["kv_bytes"], 0)
         self.check(run("inspect", LLAMA), 0, "parameters")
 
     def generate(self, *args):
@@ -378,6 +381,7 @@ class CommandTest(unittest.TestCase):
                 self.assertEqual(a[key], b[key])
             a, b = (json.loads(self.check(run("inspect", m, "--contract", "exact24", "--json", *o), 0)) for m, o in ((LLAMA, []), (packed, ["--check"])))
             self.assertTrue(b.pop("pack")["checked"])
+            self.assertEqual((len(a.pop("contracts")), b.pop("contracts")), (4, ["exact24"]))
             self.assertEqual(a, b)
             self.check(run("inspect", packed, "--check"), 0, "checksums verified")
             self.check(run("inspect", LLAMA, "--check"), 1, "no pack file")

@@ -160,6 +160,7 @@ class VerifyTest(unittest.TestCase):
 
     def test_other_contract_and_level(self):
         self.check(run(LLAMA, "--right", "native,contract=exact24", *IDS), EQUAL, "bounds for 16-bit activations")
+        self.check(run(LLAMA, "--right", "native,contract=exact24", *IDS), EQUAL, "EQUAL within the bounds in all that was compared")
         self.check(run(LLAMA, "--right", "native,contract=exact24", *IDS, "--atol", "1e-6"), DIVERGED, "bound 1e-06 + 0 * |reference|")
         text = self.check(run(LLAMA, "--right", "native,level=c,threads=3", *IDS, "--threads", "2"), EQUAL, "level c, threads 3,")
         self.assertRegex(text, r"left +native exact16 \(contract version 1, lockstep \d.*, compiler \w+ [\d.]+, level \w+, threads 2, ")
