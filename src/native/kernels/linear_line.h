@@ -33,6 +33,14 @@ typedef struct reach {
 
 enum { POWERS_AHEAD = 4 }; /* tiles between the one that is read and the one whose powers are fetched */
 
+/* Where little is computed for a byte, fetches wait for addresses too: the system below may have mapped what are huge pages here in pages of 4 KiB. So of
+ * every such page one line is fetched long before the others, which brings its address. */
+enum { PAGE = 4096, PAGES_AHEAD = 131072 };
+
+V_BODY void fetch_page(int kind, const uint8_t *at, size_t step) {
+    if (kind == LS_PACK_W8 && ((uintptr_t)at & (PAGE - 1)) < step) LS_PREFETCH_NEXT(at + PAGES_AHEAD);
+}
+
 V_BODY void reach_of(const ls_packed *w, int tiles, reach r[FETCHES]) {
     V_UNROLL for (int i = 0; i < FETCHES; i++) {
         size_t ahead = (size_t)AHEAD / FETCHES * (size_t)(FETCHES - i), passed = ahead / w->tile_bytes, others = (size_t)(tiles - 1) * w->tile_bytes;
@@ -172,6 +180,7 @@ V_BODY void line_spans(const ls_packed *w, const uint8_t *const tile[V_LINE_TILE
         size_t ahead[FETCHES], entry_ahead[FETCHES];
         ahead_of(r, at, ahead);
         ahead_of(r, entry, entry_ahead);
+        for (int t = 0; t < tiles; t++) fetch_page(kind, tile[t] + at, (size_t)step * w->span_bytes);
         V_UNROLL for (int p = 0; p < 2 * step; p++) {
             const uint8_t *span[V_LINE_TILES];
             int64_t g = (k * 2 + p) >> size;
