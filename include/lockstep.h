@@ -153,7 +153,7 @@ typedef struct ls_pack_options {
 ls_code ls_model_pack(const char *path, const char *output, const ls_pack_options *o, char **json, ls_error *e);
 
 /* Checks every byte of a model opened from a pack file against its checksums, more than opening does. DATA_LOSS naming the section and the tensor,
- * INVALID_ARGUMENT for another model. */
+ * FAILED_PRECONDITION when its weights are laid out for another lockstep, INVALID_ARGUMENT for another model. */
 ls_code ls_model_check(const ls_model *m, void (*progress)(void *user, double fraction), void *progress_user, ls_error *e);
 
 /* Token ids of a raw prompt. Text that spells a special token becomes that token. |add_special| runs the tokenizer's

@@ -14,7 +14,7 @@ int cli_arch(int argc, char **argv) {
     bool json = false;
     for (int opt; (opt = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
         if (opt == 'h') return fputs(help, stdout) < 0;
-        if (opt != 'j') return cli_usage("arch", "unknown option");
+        if (opt != 'j') return cli_usage("arch", "wrong option");
         json = true;
     }
     if (optind != argc) return cli_usage("arch", "takes no arguments");

@@ -143,7 +143,7 @@ static int parse(bench *b, int argc, char **argv) {
         else if (opt == 'n') ok = cli_int("bench", "-n", optarg, 1, LS_MAX_CONTEXT - 2, &b->tokens);
         else if (opt == 'r') ok = cli_int("bench", "-r", optarg, 1, MAX_REPEATS, &b->repeats);
         else if (opt == OPT_BATCH) ok = cli_int("bench", "--batch", optarg, 1, LS_MAX_SLOTS, &b->batch);
-        else return cli_usage("bench", "unknown option") + 1;
+        else return cli_usage("bench", "wrong option") + 1;
         if (!ok) return CLI_USAGE + 1;
     }
     if (b->common.help) return cli_options_help(&b->common, help) + 1;

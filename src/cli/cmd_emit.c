@@ -151,7 +151,7 @@ int cli_emit(int argc, char **argv) {
     for (int opt; (opt = getopt_long(argc, argv, "o:h", options, NULL)) != -1;) {
         if (opt == 'h') return fputs(help, stdout) < 0;
         int taken = take(&m, opt, optarg);
-        if (taken <= 0) return taken ? CLI_USAGE : cli_usage("emit", "unknown option");
+        if (taken <= 0) return taken ? CLI_USAGE : cli_usage("emit", "wrong option");
     }
     if (argc - optind != 1) return cli_usage("emit", "give one model");
     if (m.o.entry == LS_ENTRY_COUNT)

@@ -153,7 +153,7 @@ static int parse(generate *g, int argc, char **argv) {
         else if (opt == OPT_IGNORE_EOS) g->ignore_eos = true;
         else if (opt == OPT_NO_SPECIAL) g->no_special = true;
         else if (opt == OPT_STOP && g->n_stops < CLI_MAX_STOPS) g->stops[g->n_stops++] = optarg;
-        else if (opt == '?') return cli_usage("generate", "unknown option") + 1;
+        else if (opt == '?') return cli_usage("generate", "wrong option") + 1;
         else if (opt == OPT_STOP) return cli_usage("generate", "more than %d --stop", CLI_MAX_STOPS) + 1;
         else if (!cli_int("generate", "-n", optarg, -1, LS_MAX_CONTEXT, &g->max_new)) return CLI_USAGE + 1;
     }

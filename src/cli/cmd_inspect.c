@@ -49,8 +49,10 @@ static void print_text(json_t *o) {
            (double)integer(memory, "kv_bytes") / 1e6, integer(memory, "context"), integer(memory, "slots"));
     if (json_is_true(json_object_get(memory, "measured"))) printf(", %.1f MB work (measured)\n", (double)integer(memory, "work_bytes") / 1e6);
     else printf(" (estimate)\n");
-    printf("contract       %s version %lld%s", string(o, "contract"), integer(o, "contract_version"), json_object_get(o, "pack") ? ", no other" : "; also:");
-    json_array_foreach(json_object_get(o, "contracts"), i, v) if (strcmp(json_string_value(v), string(o, "contract"))) printf(" %s", json_string_value(v));
+    const bool packed = json_object_get(o, "pack");
+    printf("contract       %s version %lld; %s", string(o, "contract"), integer(o, "contract_version"), packed ? "the pack file is for" : "also:");
+    json_array_foreach(json_object_get(o, "contracts"), i, v)
+        if (packed || strcmp(json_string_value(v), string(o, "contract"))) printf(" %s", json_string_value(v));
     printf("\nfingerprint    %s\n", string(o, "fingerprint"));
     const json_t *xla = json_object_get(o, "xla");
     if (xla)
@@ -104,7 +106,7 @@ int cli_inspect(int argc, char **argv) {
         else if (opt == OPT_JSON) json = true;
         else if (opt == OPT_CHECK) check = true;
         else if (opt == OPT_MEASURE) common.model.parts = LS_LOAD_ALL;
-        else return cli_usage("inspect", "unknown option");
+        else return cli_usage("inspect", "wrong option");
     }
     if (common.help) return cli_options_help(&common, help);
     if (argc - optind != 1) return cli_usage("inspect", "give one model");

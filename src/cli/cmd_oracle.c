@@ -156,7 +156,7 @@ int cli_oracle(int argc, char **argv) {
         else if (opt == ONLY) x.only = optarg;
         else if (opt == LIST) x.list = true;
         else if (opt == JSON) x.json = true;
-        else return cli_usage("oracle", "unknown option");
+        else return cli_usage("oracle", "wrong option");
     }
     if (optind != argc) return cli_usage("oracle", "takes no arguments besides options");
     bool pjrt = !strcmp(x.engine_name, "pjrt"), iree = !strcmp(x.engine_name, "iree");

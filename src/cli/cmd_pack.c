@@ -75,7 +75,7 @@ int cli_pack(int argc, char **argv) {
         if (opt == 'h') return fputs(help, stdout) < 0;
         if (opt == 'o') output = optarg;
         else if (opt == OPT_JSON) json = true;
-        else return cli_usage("pack", "unknown option");
+        else return cli_usage("pack", "wrong option");
     }
     if (argc - optind != 1) return cli_usage("pack", "give one model");
     if (!output || !*output) return cli_usage("pack", "give -o and the file to write");

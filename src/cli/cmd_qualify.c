@@ -159,7 +159,7 @@ static int parse(qualify *q, int argc, char **argv) {
         else if (opt == OPT_REFERENCE) q->o.reference = optarg;
         else if (opt == OPT_JSON) q->json = true;
         else if (opt == OPT_QUIET) q->quiet = true;
-        else if (opt != OPT_HEARTBEAT) return cli_usage("qualify", "unknown option") + 1;
+        else if (opt != OPT_HEARTBEAT) return cli_usage("qualify", "wrong option") + 1;
         else if (!cli_int("qualify", "--heartbeat", optarg, 1, 86400, &q->heartbeat)) return NOT_DECIDED + 1;
     }
     if (q->common.help) return cli_options_help(&q->common, help) + 1;

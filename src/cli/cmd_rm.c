@@ -40,7 +40,7 @@ int cli_rm(int argc, char **argv) {
     bool yes = false;
     for (int opt; (opt = getopt_long(argc, argv, "hy", options, NULL)) != -1;) {
         if (opt == 'h') return fputs(help, stdout) < 0;
-        if (opt != 'y') return cli_usage("rm", "unknown option");
+        if (opt != 'y') return cli_usage("rm", "wrong option");
         yes = true;
     }
     if (argc - optind != 1) return cli_usage("rm", "give one model name, org/name");

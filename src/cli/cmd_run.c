@@ -228,7 +228,7 @@ static int parse(chat *c, int argc, char **argv) {
         else if (opt == OPT_SYSTEM) c->system = optarg;
         else if (opt == OPT_STATS) c->stats = true;
         else if (opt == OPT_STOP && c->n_stops < CLI_MAX_STOPS) c->stops[c->n_stops++] = optarg;
-        else if (opt == '?') return cli_usage("run", "unknown option") + 1;
+        else if (opt == '?') return cli_usage("run", "wrong option") + 1;
         else if (opt == OPT_STOP) return cli_usage("run", "more than %d --stop", CLI_MAX_STOPS) + 1;
         else if (!cli_int("run", "-n", optarg, -1, LS_MAX_CONTEXT, &c->max_new)) return CLI_USAGE + 1;
     }

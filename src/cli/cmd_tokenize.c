@@ -125,7 +125,7 @@ int cli_tokenize(int argc, char **argv) {
         else if (opt == OPT_CHAT) t.chat = true;
         else if (opt == OPT_NO_SPECIAL) t.no_special = true;
         else if (opt == OPT_JSON) t.json = true;
-        else return cli_usage("tokenize", "unknown option");
+        else return cli_usage("tokenize", "wrong option");
     }
     if (argc - optind < 1 || argc - optind > 2) return cli_usage("tokenize", "give a model and at most one text");
     t.model_name = argv[optind];

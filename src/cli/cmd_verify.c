@@ -100,7 +100,7 @@ static bool take_option(verify *v, int opt, const char *value) {
     case OPT_HTML: v->html = value; return true;
     case OPT_QUIET: return v->quiet = true;
     case OPT_HEARTBEAT: return cli_int("verify", "--heartbeat", value, 1, 86400, &v->heartbeat);
-    default: cli_usage("verify", "unknown option"); return false;
+    default: cli_usage("verify", "wrong option"); return false;
     }
 }
 

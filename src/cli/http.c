@@ -24,10 +24,13 @@ ls_code http_create(http **out, const char *token, ls_error *e) {
     ls_code rc;
     LS_GOTO(http_library_open(&h->lib, e));
     if (h->lib.global_init(CURL_GLOBAL_DEFAULT) || !(h->curl = h->lib.easy_init())) LS_FAIL_GOTO(e, LS_UNAVAILABLE, "libcurl cannot be initialised");
+    if (h->lib.easy_setopt(h->curl, CURLOPT_PROTOCOLS_STR, "http,https"))
+        LS_FAIL_GOTO(e, LS_UNAVAILABLE, "libcurl is %s; downloads need 7.85 or later", h->lib.version());
     h->token = token && *token ? token : NULL;
     *out = h;
     return LS_OK;
 out:
+    if (h->curl) h->lib.easy_cleanup(h->curl);
     ls_free(h);
     return rc;
 }

@@ -7,7 +7,7 @@
 #include "base/status.h"
 
 #define HTTP_FUNCTIONS(F) \
-    F(global_init) F(global_cleanup) F(easy_init) F(easy_cleanup) F(easy_reset) F(easy_setopt) F(easy_perform) F(easy_getinfo) F(easy_strerror)
+    F(global_init) F(global_cleanup) F(easy_init) F(easy_cleanup) F(easy_reset) F(easy_setopt) F(easy_perform) F(easy_getinfo) F(easy_strerror) F(version)
 
 /* curl_|name| of libcurl. */
 typedef struct http_library {

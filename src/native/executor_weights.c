@@ -210,12 +210,16 @@ static ls_code make_room(loader *l, const ls_graph *g, ls_error *e) {
     return ls_calloc(&l->w->source, count, sizeof *l->w->source, "weights", e);
 }
 
+ls_code ls_pack_check_layout(const struct ls_packfile *p, ls_error *e) {
+    if (p->id.layout == LS_PACK_LAYOUT) return LS_OK;
+    LS_FAIL(e, LS_FAILED_PRECONDITION, "\"%s\": header: weights in layout %u; this lockstep computes with layout %d: pack the model again", p->path,
+            p->id.layout, LS_PACK_LAYOUT);
+}
+
 /* Packed matrices are of one layout and one contract. */
 static ls_code check_pack(const ls_packfile *p, ls_contract contract, ls_error *e) {
     if (!p) return LS_OK;
-    if (p->id.layout != LS_PACK_LAYOUT)
-        LS_FAIL(e, LS_FAILED_PRECONDITION, "\"%s\": header: weights in layout %u; this lockstep computes with layout %d: pack the model again", p->path,
-                p->id.layout, LS_PACK_LAYOUT);
+    LS_TRY(ls_pack_check_layout(p, e));
     if (p->id.contract != (uint32_t)contract || p->id.contract_version != LS_CONTRACT_VERSION)
         LS_FAIL(e, LS_FAILED_PRECONDITION, "\"%s\": header: packed for contract %s version %u, not for %s version %d: pack the model for that contract",
                 p->path,

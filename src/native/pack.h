@@ -108,6 +108,10 @@ void ls_packed_row(const ls_packed *w, int64_t row, float *out);
 /* Bytes of |w|'s data. */
 size_t ls_packed_bytes(const ls_packed *w);
 
+/* FAILED_PRECONDITION when the matrices of pack file |p| are of another layout (executor_weights.c). */
+struct ls_packfile;
+ls_code ls_pack_check_layout(const struct ls_packfile *p, ls_error *e);
+
 /* ---- Mantissas of float weights (pack_floats.c) ----------------------------------------------------------------- */
 
 /* Writes one span of a float row, mantissas u [32] of |kind|, as lane |lane| of |span|. Under exact24 |u| <= 127 * 2^16, under exact16 127 * 2^8. */

@@ -120,6 +120,16 @@ const char *ls_backend_at(size_t i) {
     return i < sizeof names / sizeof *names ? names[i] : NULL;
 }
 
+static ls_code find_backend(const char **out, const ls_model_options *o, ls_error *e) {
+    const char *name = o->backend ? o->backend : "native";
+    for (size_t i = 0; ls_backend_at(i); i++)
+        if (!strcmp(name, ls_backend_at(i))) {
+            *out = ls_backend_at(i);
+            return LS_OK;
+        }
+    LS_FAIL(e, LS_INVALID_ARGUMENT, "backend \"%s\" is unknown; use native, reference or xla", name);
+}
+
 const char *ls_machine_level(void) { return ls_native_level(); }
 
 /* Rows of one pass: a chunk, a token of every slot, or the tokens of an image, which stay together. */
@@ -131,22 +141,12 @@ static int pass_rows(const ls_model *m) {
 static ls_code create_executor(ls_model *m, const ls_model_options *o, ls_error *e) {
     ls_executor_options x = {.max_seqs = m->slots, .context = m->context, .max_rows = pass_rows(m), .threads = o->threads, .pin = o->pin,
                              .level = o->level, .progress = o->progress, .progress_user = o->progress_user};
-    const char *name = o->backend ? o->backend : "native";
-    if (!strcmp(name, "reference")) {
-        m->backend = "reference";
-        return ls_reference_create(&m->executor, m->graph, &x, e);
-    }
-    if (!strcmp(name, "native")) {
-        m->backend = "native";
-        if (o->shadow) return ls_shadow_create(&m->executor, m->graph, m->graph, m->checkpoint, &x, e);
-        return ls_native_create(&m->executor, m->graph, m->checkpoint, &x, e);
-    }
-    if (!strcmp(name, "xla")) {
-        LS_TRY(ls_graph_need_tensors(m->graph, "backend xla", e)); /* before any device work */
-        m->backend = "xla";
-        return ls_backend_xla_open(&m->executor, &m->xla, m->graph, m->checkpoint, o, &x, e);
-    }
-    LS_FAIL(e, LS_INVALID_ARGUMENT, "backend \"%s\" is unknown; use native, reference or xla", name);
+    if (!strcmp(m->asked, "xla")) LS_TRY(ls_graph_need_tensors(m->graph, "backend xla", e)); /* before any device work */
+    m->backend = m->asked;
+    if (!strcmp(m->asked, "xla")) return ls_backend_xla_open(&m->executor, &m->xla, m->graph, m->checkpoint, o, &x, e);
+    if (!strcmp(m->asked, "reference")) return ls_reference_create(&m->executor, m->graph, &x, e);
+    if (o->shadow) return ls_shadow_create(&m->executor, m->graph, m->graph, m->checkpoint, &x, e);
+    return ls_native_create(&m->executor, m->graph, m->checkpoint, &x, e);
 }
 
 static ls_code check_options(const ls_model_options *o, ls_error *e) {
@@ -160,6 +160,7 @@ static ls_code check_options(const ls_model_options *o, ls_error *e) {
 
 static ls_code open_parts(ls_model *m, const char *path, const ls_model_options *o, ls_error *e) {
     LS_TRY(check_options(o, e));
+    LS_TRY(find_backend(&m->asked, o, e));
     LS_TRY(ls_contract_parse(o->contract ? o->contract : "exact16", &m->contract, e));
     LS_TRY(ls_backend_check_options(o, m->contract, e));
     m->slots = o->slots ? o->slots : 1;

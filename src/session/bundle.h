@@ -13,7 +13,8 @@ enum { LS_MAX_EOS = 64 };
 
 struct ls_model {
     ls_contract contract;
-    const char *backend;        /* static name; NULL without an executor */
+    const char *asked;          /* static name of the backend asked for */
+    const char *backend;        /* the same; NULL without an executor */
     int context, slots, chunk;
     ls_checkpoint *checkpoint;  /* NULL when only a tokenizer was opened from a folder without weights */
     ls_tokenizer *tokenizer;    /* NULL when the checkpoint has none */

@@ -61,7 +61,7 @@ static int64_t describe_graph(const ls_graph *g, json_t *o) {
 
 /* Bytes of keys and values when every slot is full: what the native backend keeps under exact contracts, four bytes a number elsewhere. */
 static size_t full_cache(const ls_model *m, int64_t kv_columns) {
-    const bool native = m->contract != LS_CONTRACT_FLOAT && (!m->backend || !strcmp(m->backend, "native"));
+    const bool native = m->contract != LS_CONTRACT_FLOAT && !strcmp(m->asked, "native");
     ls_kv kv;
     ls_error e;
     if (!native || ls_kv_init(&kv, m->graph, 1, m->context, &e)) return (size_t)kv_columns * 4 * (size_t)m->context * (size_t)m->slots;

@@ -209,5 +209,6 @@ ls_code ls_model_pack(const char *path, const char *output, const ls_pack_option
 }
 
 ls_code ls_model_check(const ls_model *m, void (*progress)(void *user, double fraction), void *progress_user, ls_error *e) {
-    return ls_packfile_check(m->checkpoint, progress, progress_user, e);
+    LS_TRY(ls_packfile_check(m->checkpoint, progress, progress_user, e));
+    return ls_pack_check_layout(ls_checkpoint_pack(m->checkpoint), e);
 }

@@ -213,7 +213,9 @@ class CommandTest(unittest.TestCase):
         for backend in BACKENDS:
             measured = json.loads(self.check(run("inspect", LLAMA, "--json", "--measure", "--backend", backend, "--ctx-size", "64"), 0))
             self.assertTrue(measured["memory"]["measured"])
-            self.assertGreater(measured["memory"]["kv_bytes"], 0)
+            estimate = json.loads(self.check(run("inspect", LLAMA, "--json", "--backend", backend, "--ctx-size", "64"), 0))
+            self.assertEqual(measured["memory"]["kv_bytes"], estimate["memory"]["kv_bytes"])
+        self.check(run("inspect", LLAMA, "--backend", "foo"), 1, 'backend "foo" is unknown')
         self.check(run("inspect", LLAMA), 0, "parameters")
 
     def generate(self, *args):
@@ -384,6 +386,7 @@ class CommandTest(unittest.TestCase):
             self.assertEqual((len(a.pop("contracts")), b.pop("contracts")), (4, ["exact24"]))
             self.assertEqual(a, b)
             self.check(run("inspect", packed, "--check"), 0, "checksums verified")
+            self.check(run("inspect", packed, "--contract", "exact16"), 0, "exact16 version 1; the pack file is for exact24")
             self.check(run("inspect", LLAMA, "--check"), 1, "no pack file")
             self.check(run("bench", packed, "-p", "4", "-n", "2", "-r", "1"), 0, "exact24")
             self.check(run("generate", packed, *args, "--contract", "exact16"), 1, "packed for contract exact24 version 1, not for exact16")
