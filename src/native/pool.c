@@ -132,6 +132,7 @@ static void fetch_idle(const ls_pool *p, unsigned generation, ls_pool_idle *idle
 static bool shares_place(ls_pool *p, int thread) {
     int here = sched_getcpu();
     bool shared = false;
+    if (here < 0) return false; /* the system does not say */
     if (atomic_load_explicit(&p->place[thread], memory_order_relaxed) != here) atomic_store_explicit(&p->place[thread], here, memory_order_relaxed);
     for (int i = 0; i < p->threads; i++) shared |= i != thread && atomic_load_explicit(&p->place[i], memory_order_relaxed) == here;
     return shared;
