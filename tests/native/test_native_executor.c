@@ -340,7 +340,7 @@ static void test_creation_errors(void **unused) {
     ls_build_options build = {.contract = LS_CONTRACT_FLOAT, .context = CONTEXT};
     assert_ok(ls_model_build(&g, s.c, &build, &e));
     o = (ls_executor_options){.max_seqs = 1, .context = 10, .max_rows = 5};
-    assert_error(ls_native_create(&x, g, s.c, &o, &e), LS_UNIMPLEMENTED, "reference backend");
+    assert_error(ls_native_create(&x, g, s.c, &o, &e), LS_UNIMPLEMENTED, "use backend reference or xla");
     ls_graph_destroy(g);
     subject_close(&s);
 }
