@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/library.h"
+
 static const char library_name[] = "libhwloc.so.15"; /* hwloc 2 */
 
 #define FUNCTIONS(F) \
@@ -20,24 +22,11 @@ typedef struct functions {
 #undef MEMBER
 } functions;
 
-static const struct {
-    size_t offset;
-    const char *name;
-} symbols[] = {
+static const ls_symbol symbols[] = {
 #define SYMBOL(name) {offsetof(functions, name), "hwloc_" #name},
     FUNCTIONS(SYMBOL)
 #undef SYMBOL
 };
-
-/* ISO C has no conversion from object to function pointers; POSIX guarantees that the bits may be copied. */
-static bool find_functions(functions *h, void *library) {
-    for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++) {
-        void *p = dlsym(library, symbols[i].name);
-        if (!p) return false;
-        memcpy((char *)h + symbols[i].offset, &p, sizeof p);
-    }
-    return true;
-}
 
 /* A group is what hwloc attaches a memory node to where nothing else has the same processors; without, each node would have all processors of the machine.
  * Discovery by x86 instructions is slow, and moves this thread from processor to processor. Processors that a control group forbids stay: who asks knows
@@ -77,7 +66,7 @@ void ls_topology_ask_hwloc(ls_processor *p, int n) {
     hwloc_obj_t unit;
     void *library = dlopen(library_name, RTLD_LAZY | RTLD_LOCAL);
     if (!library) return;
-    if (find_functions(&h, library) && !h.topology_init(&t)) {
+    if (!ls_library_find(library, symbols, sizeof symbols / sizeof *symbols, &h) && !h.topology_init(&t)) {
         bool loaded = load(&h, t);
         for (unsigned i = 0; loaded && (unit = h.get_obj_by_depth(t, h.get_type_depth(t, HWLOC_OBJ_PU), i)); i++)
             for (int k = 0; k < n; k++)

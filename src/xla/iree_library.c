@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/library.h"
 #include "xla/python_env.h"
 
 #ifdef __APPLE__
@@ -16,10 +17,7 @@ static const char wheel_file[] = "iree/compiler/_mlir_libs/libIREECompiler.so";
 
 enum { DIAGNOSTIC_MAX = 4096, DIAGNOSTICS_MAX = 1 << 16 }; /* bytes of one, and of all of a run */
 
-static const struct {
-    size_t offset;
-    const char *name;
-} symbols[] = {
+static const ls_symbol symbols[] = {
 #define SYMBOL(member, name) {offsetof(ls_iree_compiler_abi, member), "ireeCompiler" name}
     SYMBOL(api_version, "GetAPIVersion"),
     SYMBOL(global_initialize, "GlobalInitialize"),
@@ -62,14 +60,9 @@ static ls_code find_path(ls_arena *a, const char *path, const char **out, ls_err
             env.n, wheel_file);
 }
 
-/* ISO C has no conversion from object to function pointers; POSIX guarantees that the bits may be copied. */
 static ls_code load_symbols(ls_iree_library *lib, void *handle, ls_error *e) {
-    for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++) {
-        void *p = dlsym(handle, symbols[i].name);
-        if (!p)
-            LS_FAIL(e, LS_UNIMPLEMENTED, "\"%s\" has no function %s: it is not an IREE compiler library that lockstep can call", lib->path, symbols[i].name);
-        memcpy((char *)&lib->abi + symbols[i].offset, &p, sizeof p);
-    }
+    const char *missing = ls_library_find(handle, symbols, sizeof symbols / sizeof *symbols, &lib->abi);
+    if (missing) LS_FAIL(e, LS_UNIMPLEMENTED, "\"%s\" has no function %s: it is not an IREE compiler library that lockstep can call", lib->path, missing);
     int version = lib->abi.api_version(), major = version >> 16, minor = version & 0xffff;
     if (major != LS_IREE_API_MAJOR || minor < LS_IREE_API_MINOR)
         LS_FAIL(e, LS_UNIMPLEMENTED, "\"%s\" speaks version %d.%d of IREE's compiler interface; lockstep needs %d.%d or a later %d.x", lib->path, major, minor,
