@@ -31,7 +31,7 @@ typedef struct ls_acts {
     int32_t *half;              /* [T, blocks] 2^(a - 1), 0 for a = 0: what rounds the shift by a */
     int32_t *sum[LS_SUMS];      /* [T, planes, blocks * 64 / g] sums of the planes, or NULL where not needed */
     int32_t *mean[LS_SUMS];     /* [T, blocks * 64 / g] C: rshift(X, a), or NULL */
-    int32_t *lead[LS_SUMS];     /* exact16, beside sum: [T, blocks * 64 / g, 2] half less the sum of q[4i] q[4i + 2] + q[4i + 1] q[4i + 3], modulo 2^32; drop.
+    int32_t *lead[LS_SUMS];     /* exact16, beside sum: [T, blocks * 64 / g, 2] half less the sum of q[8i + 4] q[8i + 6] + q[8i + 5] q[8i + 7], modulo 2^32; drop.
                                  * NULL in an ls_acts through which no more than LS_FEW_ROWS rows are quantised: then nothing reads it */
     float *factor;              /* [T] 2^(E - 127 - p) */
 } ls_acts;

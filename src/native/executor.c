@@ -52,7 +52,10 @@ static void count_tasks(ls_native *x) {
         ls_step_run *run = &x->run[s];
         int rows = ls_native_rows(x, st->selected);
         if (st->kind == LS_STEP_ROWS) run->tasks = rows ? ls_native_rows_tasks(x, s) : 0;
-        else if (st->kind == LS_STEP_LINEAR) run->tasks = rows ? run->cut.tasks : 0;
+        else if (st->kind == LS_STEP_LINEAR) {
+            run->cut = run->cuts[rows > LS_FEW_ROWS];
+            run->tasks = rows ? run->cut.tasks : 0;
+        }
     }
     ls_share_reset(x->share, x->threads);
     ls_native_attention_prepare(x);
@@ -281,18 +284,26 @@ static ls_code make_buffers(ls_native *x, ls_error *e) {
     return take(x, &x->slots, (size_t)x->o.max_seqs, sizeof *x->slots, e);
 }
 
-/* Cuts a step of products into tasks of an even number of tiles, since kernels work on two at a time: about PER_THREAD a thread. They are short, so that
+/* Cuts a step of products into tasks of a multiple of |unit| tiles, which kernels work on at a time: about PER_THREAD a thread. They are short, so that
  * threads end together, and cost little: a thread's tasks follow each other in memory (share.h). */
-static ls_linear_cut cut_linear(const ls_native *x, const ls_step *st) {
+static ls_linear_cut cut_linear(const ls_native *x, const ls_step *st, int unit) {
     enum { PER_THREAD = 32 };
     ls_linear_cut cut = {0};
     int64_t tiles = 0;
     for (int k = st->begin; k < st->begin + st->count; k += ls_native_linear_unit(x, st, k)) tiles += x->weights.node[x->plan.item[k].node].matrix->tiles;
-    int64_t each = (tiles / (PER_THREAD * x->threads) + 1) / 2 * 2;
-    cut.tiles = (int)(x->threads == 1 ? tiles : each < 2 ? 2 : each);
+    int64_t each = (tiles / (PER_THREAD * x->threads) + unit / 2) / unit * unit;
+    cut.tiles = (int)(x->threads == 1 ? tiles : each < unit ? unit : each);
     for (int k = st->begin; k < st->begin + st->count; k += ls_native_linear_unit(x, st, k))
         cut.tasks += (int)((x->weights.node[x->plan.item[k].node].matrix->tiles + cut.tiles - 1) / cut.tiles);
     return cut;
+}
+
+/* The cut for passes of many rows: a task that a thread has less than another costs more than LS_PRODUCT_TILES tiles at a time gain, where tasks are few. */
+static ls_linear_cut cut_many(const ls_native *x, const ls_step *st) {
+    enum { TASKS_TO_IDLE = 8 };
+    ls_linear_cut cut = cut_linear(x, st, LS_PRODUCT_TILES);
+    int idle = (x->threads - cut.tasks % x->threads) % x->threads;
+    return idle * TASKS_TO_IDLE <= cut.tasks ? cut : cut_linear(x, st, 2);
 }
 
 static ls_code make_steps(ls_native *x, ls_error *e) {
@@ -302,7 +313,10 @@ static ls_code make_steps(ls_native *x, ls_error *e) {
     LS_TRY(ls_alloc_aligned(&x->share, (size_t)x->threads, sizeof *x->share, "native executor", e));
     x->work_bytes += (size_t)x->threads * sizeof *x->share;
     for (int s = 0; s < x->plan.n_steps; s++)
-        if (x->plan.step[s].kind == LS_STEP_LINEAR) x->run[s].cut = cut_linear(x, &x->plan.step[s]);
+        if (x->plan.step[s].kind == LS_STEP_LINEAR) {
+            x->run[s].cuts[0] = cut_linear(x, &x->plan.step[s], 2);
+            x->run[s].cuts[1] = cut_many(x, &x->plan.step[s]);
+        }
     return LS_OK;
 }
 

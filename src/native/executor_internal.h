@@ -63,11 +63,11 @@ typedef struct ls_linear_cut {
 
 /* How a step is cut into tasks. */
 typedef struct ls_step_run {
-    int tasks;        /* of the current pass */
-    ls_linear_cut cut; /* LINEAR */
-    int class;        /* attention: index into ls_native.class */
-    bool split;       /* attention, current pass: a task is one range of a tile, and COMBINE joins them */
-    bool appends;     /* attention, current pass: a key head has one task, which stores its keys and values first */
+    int tasks;   /* of the current pass */
+    ls_linear_cut cuts[2], cut; /* LINEAR: of passes of few and of many rows; of the current one */
+    int class;   /* attention: index into ls_native.class */
+    bool split;  /* attention, current pass: a task is one range of a tile, and COMBINE joins them */
+    bool appends; /* attention, current pass: a key head has one task, which stores its keys and values first */
 } ls_step_run;
 
 /* Rows of one slot in the current pass: order[begin .. begin + n), in ascending position. */

@@ -25,9 +25,10 @@ typedef struct ls_linear_out {
 typedef void ls_linear_fn(const ls_packed *w, int64_t tile_begin, int64_t tile_end, const ls_acts *x, int64_t row_begin, int64_t row_end,
                           const ls_linear_out *out, void *scratch);
 
-/* Sizes of the working memory: unpacked weights of two tiles by CHUNK columns as two planes, their scales, minima and sums of products for
- * groups of 16, and sums of TOKENS rows. */
+/* Tiles that products of many rows are fastest by; the other kernels take two at a time. Sizes of the working memory: unpacked weights of two tiles by CHUNK
+ * columns as two planes, their scales, minima and sums of products for groups of 16, and sums of TOKENS rows. */
 enum {
+    LS_PRODUCT_TILES = 4,
     LS_LINEAR_CHUNK = 2048,
     LS_LINEAR_TOKENS = 256,
     LS_LINEAR_SCRATCH = 2 * LS_TILE * LS_LINEAR_CHUNK * 2 * 2 + 3 * 2 * LS_TILE * (LS_LINEAR_CHUNK / 16) * 4 + LS_LINEAR_TOKENS * 2 * 2 * LS_TILE * 8

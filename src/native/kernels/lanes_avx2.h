@@ -140,9 +140,8 @@ LS_INLINE void v_sums_across(const lanes x[4], int32_t sum[4]) {
     _mm_storeu_si128((void *)sum, _mm_add_epi32(_mm256_castsi256_si128(t), _mm256_extracti128_si256(t, 1)));
 }
 LS_INLINE int32_t v_cross(lanes x) {
-    __m256i a = _mm256_mullo_epi32(x.a, _mm256_shuffle_epi32(x.a, 0x4E)), b = _mm256_mullo_epi32(x.b, _mm256_shuffle_epi32(x.b, 0x4E));
-    __m256i s = _mm256_add_epi32(a, b);
-    __m128i h = _mm_add_epi32(_mm256_castsi256_si128(s), _mm256_extracti128_si256(s, 1));
+    __m128i a = _mm256_extracti128_si256(x.a, 1), b = _mm256_extracti128_si256(x.b, 1);
+    __m128i h = _mm_add_epi32(_mm_mullo_epi32(a, _mm_shuffle_epi32(a, 0x4E)), _mm_mullo_epi32(b, _mm_shuffle_epi32(b, 0x4E)));
     return _mm_cvtsi128_si32(_mm_add_epi32(h, _mm_shuffle_epi32(h, 0xB1)));
 }
 /* Values fit 16 bits, so the saturation of the pack instruction does nothing. */

@@ -115,7 +115,7 @@ LS_INLINE void v_sums_across(const lanes a[4], int32_t sum[4]) {
     _mm_storeu_si128((void *)sum, _mm_add_epi32(_mm256_castsi256_si128(h), _mm256_extracti128_si256(h, 1)));
 }
 LS_INLINE int32_t v_cross(lanes a) {
-    return _mm512_mask_reduce_add_epi32(0x3333, _mm512_mullo_epi32(a, _mm512_shuffle_epi32(a, _MM_PERM_BADC)));
+    return _mm512_mask_reduce_add_epi32(0x3030, _mm512_mullo_epi32(a, _mm512_shuffle_epi32(a, _MM_PERM_BADC)));
 }
 LS_INLINE void v_store16(int16_t *p, lanes a) { _mm256_storeu_si256((void *)p, _mm512_cvtepi32_epi16(a)); }
 

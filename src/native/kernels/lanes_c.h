@@ -194,10 +194,10 @@ LS_INLINE void v_sums_across(const lanes a[4], int32_t sum[4]) {
         sum[n] = s;
     }
 }
-/* The sum of a[4i] a[4i + 2] + a[4i + 1] a[4i + 3], modulo 2^32; 16-bit integers. */
+/* The sum of a[8i + 4] a[8i + 6] + a[8i + 5] a[8i + 7], modulo 2^32; 16-bit integers. */
 LS_INLINE int32_t v_cross(lanes a) {
     uint32_t s = 0;
-    for (int i = 0; i < 16; i += 4) s += (uint32_t)(a.v[i] * a.v[i + 2]) + (uint32_t)(a.v[i + 1] * a.v[i + 3]);
+    for (int i = 4; i < 16; i += 8) s += (uint32_t)(a.v[i] * a.v[i + 2]) + (uint32_t)(a.v[i + 1] * a.v[i + 3]);
     return (int32_t)s;
 }
 /* The low halves as sixteen 16-bit integers. */

@@ -77,7 +77,7 @@ V_BODY void unpack_bytes(const ls_packed *w, const uint8_t *data, floats unit, i
         const uint8_t *span = data + w->span_at + (size_t)s * w->span_bytes;
         V_UNROLL for (int i = 0; i < LS_SPAN / 4; i++) unpack_columns(kind, xp, span, i, low, k, tile, (s - begin) * (LS_SPAN / 4) + i);
     }
-    unpack_scales(w, data, unit, begin, end, (uint8_t *)k->scale[0][tile], (uint8_t *)k->min[0][tile]);
+    unpack_scales(w, data, unit, begin, end, (uint8_t *)k->scale[0][tile], (uint8_t *)k->min[0][tile], V_TILES);
 }
 
 /* Both bytes of the halves of |v|, 32 columns, to planes |p| and p + 1. */

@@ -196,10 +196,10 @@ V_BODY int lines_before(int kind, int part) { return part == 2 ? span_lines(kind
 /* Which sums of activations belong to a group. */
 V_BODY int size_of(const ls_packed *w) { return w->form.group == 16 ? LS_SUM_16 : w->form.group == 32 ? LS_SUM_32 : LS_SUM_64; }
 
-/* Scales and minima of spans [begin, end) of |tile|, those of V_TILES tiles beside each other. */
-V_BODY void unpack_scales(const ls_packed *w, const uint8_t *tile, floats unit, int64_t begin, int64_t end, uint8_t *scale, uint8_t *min) {
+/* Scales and minima of spans [begin, end) of |tile|, those of |tiles| tiles beside each other. */
+V_BODY void unpack_scales(const ls_packed *w, const uint8_t *tile, floats unit, int64_t begin, int64_t end, uint8_t *scale, uint8_t *min, int tiles) {
     const int64_t last = end * LS_SPAN / w->form.group;
-    for (int64_t g = begin * LS_SPAN / w->form.group; g < last; g++, scale += V_TILES * 64, min += V_TILES * 64) {
+    for (int64_t g = begin * LS_SPAN / w->form.group; g < last; g++, scale += tiles * 64, min += tiles * 64) {
         lanes s, m = v_set(0);
         load_scales(w, tile, g, unit, &s, &m);
         v_store(scale, s);
@@ -224,10 +224,10 @@ V_BODY int64_t piece_spans(const ls_packed *w, int64_t cols) {
 #ifndef V_AMX /* which has many rows to itself, see linear_amx.h */
 /* ---- Several rows ------------------------------------------------------------------------------------------------- */
 
-/* Unpacked weights of V_TILES tiles: pairs [pair, plane, tile] with the zero point subtracted, scales and minima [group, tile]; and for
- * linear_cross.h sums of products of neighbours [group, tile]. For floats under exact16 the table is that of linear_wrap.h. */
+/* Unpacked weights of V_TILES tiles: pairs [pair, plane, tile] with the zero point subtracted, scales and minima [group, tile]. For floats under exact16 the
+ * table is that of linear_wrap.h, which begins with the sums |high| [group, tile]. */
 typedef struct table {
-    uint8_t *pairs, *scale, *min, *cross;
+    uint8_t *pairs, *scale, *min, *high;
     sums *sums; /* [LS_LINEAR_TOKENS, V_TILES] */
 } table;
 
@@ -235,33 +235,31 @@ V_BODY table table_of(void *scratch) {
     table t = {.pairs = scratch};
     t.scale = t.pairs + 2 * LS_TILE * LS_LINEAR_CHUNK * 2 * 2;
     t.min = t.scale + 2 * LS_TILE * (LS_LINEAR_CHUNK / 16) * 4;
-    t.cross = t.min + 2 * LS_TILE * (LS_LINEAR_CHUNK / 16) * 4;
-    t.sums = (sums *)(t.cross + 2 * LS_TILE * (LS_LINEAR_CHUNK / 16) * 4);
+    t.high = t.min + 2 * LS_TILE * (LS_LINEAR_CHUNK / 16) * 4;
+    t.sums = (sums *)(t.high + 2 * LS_TILE * (LS_LINEAR_CHUNK / 16) * 4);
     return t;
 }
 
 #if V_ASSEMBLY
-#include "native/kernels/linear_cross.h"
 #include "native/kernels/linear_overlap.h"
 #include "native/kernels/linear_wrap.h"
 #endif
 
-/* Columns [16 * part, 16 * part + 16) of a span to |to|, and the products of their neighbours to the sums |cross|; for floats as in wrap_unpack(). */
-V_BODY void unpack_part(int kind, int xp, const uint8_t *span, int part, lanes zero, uint8_t *to, lanes *cross) {
+/* Columns [16 * part, 16 * part + 16) of a span to |to|; for floats under exact16 see wrap_unpack(). */
+V_BODY void unpack_part(int kind, int xp, const uint8_t *span, int part, lanes zero, uint8_t *to, lanes *high) {
     const int wp = weight_planes(kind);
 #if V_ASSEMBLY
     if (wp == 2 && xp == 1) {
-        wrap_unpack(kind, span, part, to, cross);
+        wrap_unpack(kind, span, part, to, high);
         return;
     }
 #endif
-    lanes p[2], last = zero;
+    (void)xp, (void)high;
+    lanes p[2];
     V_UNROLL for (int i = 0; i < 8; i++) {
         weight_pair(kind, span, part * 8 + i, p);
         if (wp == 1) p[0] = v_sub16(p[0], zero);
         for (int j = 0; j < wp; j++) v_store(to + (i * wp + j) * V_TILES * 64, p[j]);
-        if (V_ASSEMBLY && wp + xp == 2 && i % 2) *cross = v_dot(*cross, last, p[0]);
-        last = p[0];
     }
 }
 
@@ -271,19 +269,19 @@ V_BODY int part_bytes(int kind, int xp) { return (V_ASSEMBLY && weight_planes(ki
 /* Spans [begin, end) of tile |data| into place |at| of the table. */
 V_BODY void unpack(const ls_packed *w, const uint8_t *tile, floats unit, int64_t begin, int64_t end, const table *t, int at, int kind, int xp) {
     const int64_t parts = w->form.group / 16;
-    lanes zero = v_set(w->form.zero | w->form.zero << 16), cross = v_set(0);
-    uint8_t *to = t->pairs + at * 64, *cross_to = t->cross + at * 64;
+    lanes zero = v_set(w->form.zero | w->form.zero << 16), high = v_set(0);
+    uint8_t *to = t->pairs + at * 64, *high_to = t->high + at * 64;
     for (int64_t k = begin; k < end; k++) {
         const uint8_t *span = tile + w->span_at + (size_t)k * w->span_bytes;
         V_UNROLL for (int part = 0; part < 2; part++, to += part_bytes(kind, xp)) {
-            unpack_part(kind, xp, span, part, zero, to, &cross);
+            unpack_part(kind, xp, span, part, zero, to, &high);
             if (!V_ASSEMBLY || xp == 2 || (2 * k + part + 1) % parts) continue;
-            v_store(cross_to, cross);
-            cross_to += V_TILES * 64;
-            cross = v_set(0);
+            v_store(high_to, high);
+            high_to += V_TILES * 64;
+            high = v_set(0);
         }
     }
-    unpack_scales(w, tile, unit, begin, end, t->scale + at * 64, t->min + at * 64);
+    unpack_scales(w, tile, unit, begin, end, t->scale + at * 64, t->min + at * 64, V_TILES);
 }
 
 /* Sums of plane products of |n| rows and all tiles over one group: |pairs| unpacked weights, |x| the first row's columns,
@@ -342,7 +340,6 @@ V_BODY void several_rows_blocks(const ls_packed *w, int64_t begin, int64_t end, 
     const int most = wp == 1 && xp == 1 ? V_ROWS : V_ROWS_WIDE;
     int64_t r = 0;
 #if V_ASSEMBLY
-    for (; wp + xp == 2 && r + CROSS_ROWS <= n; r += CROSS_ROWS) cross_rows(w, begin, end, t, x, row + r, t->sums + r * V_TILES);
     for (; wp == 2 && xp == 1 && r + OVERLAP_ROWS <= n; r += OVERLAP_ROWS) wrap_rows(begin, end, t, x, row + r, t->sums + r * V_TILES);
     for (; wp == 1 && xp == 2 && r + OVERLAP_ROWS <= n; r += OVERLAP_ROWS) overlap_rows(w, begin, end, t, x, row + r, t->sums + r * V_TILES);
 #endif
@@ -367,15 +364,11 @@ LS_APART void rows_2_2(const ls_packed *w, int64_t begin, int64_t end, const tab
     several_rows_blocks(w, begin, end, t, x, row, n, 2, 2);
 }
 
-/* Columns whose unpacked weights stay in the first-level cache. It pays where products are as fast as the second (linear_cross.h); elsewhere it costs
- * more to read and write the sums of all rows for every piece. */
-enum { NEAR_CHUNK = 384 };
-
 /* V_TILES tiles from |tile| on (the last may stand in for missing ones) by rows [row_begin, row_end). */
 V_BODY void several_rows_tiles(const ls_packed *w, int64_t tile, int64_t tile_end, const ls_acts *x, int64_t row_begin, int64_t row_end,
                                   const ls_linear_out *out, const table *t, int kind, int xp) {
     rows_fn *const rows = weight_planes(kind) == 1 ? (xp == 1 ? rows_1_1 : rows_1_2) : (xp == 1 ? rows_2_1 : rows_2_2);
-    const int64_t chunk = piece_spans(w, V_ASSEMBLY && weight_planes(kind) + xp == 2 ? NEAR_CHUNK : LS_LINEAR_CHUNK);
+    const int64_t chunk = piece_spans(w, LS_LINEAR_CHUNK);
     const uint8_t *data[V_TILES];
     for (int c = 0; c < V_TILES; c++) data[c] = tile_data(w, tile + c, tile_end);
     int64_t held = -1; /* first span of what the table holds */
@@ -395,6 +388,7 @@ V_BODY void several_rows_tiles(const ls_packed *w, int64_t tile, int64_t tile_en
 }
 
 #if V_ASSEMBLY
+#include "native/kernels/linear_cross.h"
 _Static_assert(V_DIRECT >= LS_FEW_ROWS, "cross_rows() reads ls_acts.lead");
 #endif
 #if V_DIRECT
@@ -425,10 +419,15 @@ V_BODY void linear_size(const ls_packed *w, int64_t tile_begin, int64_t tile_end
     }
 #endif
 #if V_ASSEMBLY
-    if (weight_planes(kind) == 2 && xp == 1 && (row_end - row_begin) % OVERLAP_ROWS) { /* whose table serves so many rows at a time */
-        int64_t rest = row_end - (row_end - row_begin) % OVERLAP_ROWS;
+    _Static_assert((int)OVERLAP_ROWS == (int)CROSS_ROWS, "rows at a time");
+    if (xp == 1 && (row_end - row_begin) % CROSS_ROWS) { /* the tables of which serve so many rows at a time */
+        int64_t rest = row_end - (row_end - row_begin) % CROSS_ROWS;
         direct_rows(w, tile_begin, tile_end, x, rest, row_end, out, kind, xp, size);
         row_end = rest;
+    }
+    if (weight_planes(kind) + xp == 2) {
+        cross_product(w, tile_begin, tile_end, x, row_begin, row_end, out, scratch, kind);
+        return;
     }
 #endif
     table t = table_of(scratch);

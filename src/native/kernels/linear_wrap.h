@@ -84,7 +84,7 @@ V_BODY void wrap_rows(int64_t begin, int64_t end, const table *t, const ls_acts 
     align[0] = (overlap_align){0};
     overlap_alignments(align + 1, x->half + row * x->blocks + begin / 2, x->drop + row * x->blocks + begin / 2, blocks, x->blocks, LS_SUM_64);
     for (int i = 0; i < OVERLAP_SLOTS; i++) s.part[i] = z[i];
-    wrap_groups(&s, t->pairs, t->pairs + blocks * (LS_EXACT_BLOCK / 4) * WRAP_QUAD, t->cross, t->scale - V_TILES * 64, align,
+    wrap_groups(&s, t->pairs, t->pairs + blocks * (LS_EXACT_BLOCK / 4) * WRAP_QUAD, t->high, t->scale - V_TILES * 64, align,
                 ls_acts_plane(x, row, 0) + begin * LS_SPAN, x->blocks * LS_EXACT_BLOCK * (int64_t)sizeof(int16_t));
     for (int i = 0; i < OVERLAP_SLOTS; i++) z[i] = s.part[i];
 }

@@ -8,7 +8,7 @@
 #include "contract/exact.h"
 #include "native/activations.h"
 
-/* Sums over each 16 of a block's 64 columns: of the mantissas of each plane, and under exact16 of q[4i] q[4i + 2] + q[4i + 1] q[4i + 3], modulo 2^32. */
+/* Sums over each 16 of a block's 64 columns: of the mantissas of each plane, and under exact16 of q[8i + 4] q[8i + 6] + q[8i + 5] q[8i + 7], modulo 2^32. */
 typedef struct ls_block_sums {
     int32_t plane[2][4];
     int32_t cross[4];

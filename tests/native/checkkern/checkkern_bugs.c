@@ -128,7 +128,7 @@ static void plain_quantise(const ls_acts *a, int64_t t, const float *x, int end,
                 uint32_t cross = 0;
                 for (int k = 0; k < 16; k++) {
                     sum += q[k];
-                    if (k % 4 < 2) cross += (uint32_t)(q[k] * q[k + 2]);
+                    if (k % 8 / 2 == 2) cross += (uint32_t)(q[k] * q[k + 2]);
                 }
                 sums.plane[i][g] = sum;
                 sums.cross[g] = (int32_t)cross;

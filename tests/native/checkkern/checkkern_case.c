@@ -71,7 +71,7 @@ static void quantise_reference(const ls_acts *a, int64_t row, const float *x, ls
             ls_acts_mean(a, size, row)[g] = (int32_t)ls_rshift(whole, a->drop[block]);
             const int16_t *q = ls_acts_plane(a, row, 0) + (g << (4 + size));
             for (int k = 0; k < 16 << size; k++)
-                if (k % 4 < 2) cross += q[k] * q[k + 2];
+                if (k % 8 / 2 == 2) cross += q[k] * q[k + 2];
             if (a->planes == 2) continue;
             ls_acts_lead(a, size, row)[2 * g] = (int32_t)(uint32_t)(a->half[block] - cross);
             ls_acts_lead(a, size, row)[2 * g + 1] = a->drop[block];
