@@ -31,7 +31,7 @@ static size_t lay_out(ls_acts *a, void *mem, ls_contract contract, int64_t rows,
         if (!(needs >> i & 1)) continue;
         a->sum[i] = take(mem, &at, (cells * planes << (2 - i)) * sizeof *a->sum[i]);
         if (needs >> (LS_SUMS + i) & 1) a->mean[i] = take(mem, &at, (cells << (2 - i)) * sizeof *a->mean[i]);
-        if (planes == 1) a->lead[i] = take(mem, &at, (cells << (3 - i)) * sizeof *a->lead[i]);
+        a->lead[i] = take(mem, &at, (cells * planes << (3 - i)) * sizeof *a->lead[i]);
     }
     a->factor = take(mem, &at, (size_t)rows * sizeof *a->factor);
     return at;
@@ -53,7 +53,7 @@ void ls_acts_copy_row(const ls_acts *to, int64_t i, const ls_acts *from, int64_t
         size_t groups = blocks << (2 - size);
         if (from->sum[size]) memcpy(ls_acts_sum(to, size, i, 0), ls_acts_sum(from, size, j, 0), (size_t)from->planes * groups * sizeof(int32_t));
         if (from->mean[size]) memcpy(ls_acts_mean(to, size, i), ls_acts_mean(from, size, j), groups * sizeof(int32_t));
-        if (from->lead[size]) memcpy(ls_acts_lead(to, size, i), ls_acts_lead(from, size, j), 2 * groups * sizeof(int32_t));
+        if (from->lead[size]) memcpy(ls_acts_lead(to, size, i, 0), ls_acts_lead(from, size, j, 0), 2 * (size_t)from->planes * groups * sizeof(int32_t));
     }
     memcpy(to->drop + i * to->blocks, from->drop + j * from->blocks, blocks * sizeof *to->drop);
     memcpy(to->half + i * to->blocks, from->half + j * from->blocks, blocks * sizeof *to->half);

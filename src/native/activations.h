@@ -3,7 +3,7 @@
  * Rows of f32 become blocks of 64 mantissas, as planes of 16-bit integers: under exact16 one plane, the mantissa itself;
  * under exact24 two, q = high * 4096 + low with |high| <= 8128 and -2048 <= low < 2048. Blocks whose drop exceeds 24
  * are zeros here, with drop 0, so kernels need no test. Sums over 16, 32 and 64 columns serve the weights' zero point (raw,
- * per plane) and minima (shifted); under exact16, sums of products of neighbours serve products of many rows (kernels/linear_cross.h).
+ * per plane) and minima (shifted); sums of products of neighbours serve products of many rows (kernels/linear_cross.h).
  * Quantised once, an input serves every matrix that multiplies it; what none of them needs is left out. */
 #ifndef LS_NATIVE_ACTIVATIONS_H
 #define LS_NATIVE_ACTIVATIONS_H
@@ -31,8 +31,9 @@ typedef struct ls_acts {
     int32_t *half;              /* [T, blocks] 2^(a - 1), 0 for a = 0: what rounds the shift by a */
     int32_t *sum[LS_SUMS];      /* [T, planes, blocks * 64 / g] sums of the planes, or NULL where not needed */
     int32_t *mean[LS_SUMS];     /* [T, blocks * 64 / g] C: rshift(X, a), or NULL */
-    int32_t *lead[LS_SUMS];     /* exact16, beside sum: [T, blocks * 64 / g, 2] half less the sum of q[8i + 4] q[8i + 6] + q[8i + 5] q[8i + 7], modulo 2^32; drop.
-                                 * NULL in an ls_acts through which no more than LS_FEW_ROWS rows are quantised: then nothing reads it */
+    int32_t *lead[LS_SUMS];     /* beside sum: [T, planes, blocks * 64 / g, 2] what sums of products begin with, modulo 2^32: half (two planes: 0) less the
+                                 * sum of q[8i + 4] q[8i + 6] + q[8i + 5] q[8i + 7]; and drop, but half for the high plane of two. NULL in an ls_acts through
+                                 * which no more than LS_FEW_ROWS rows are quantised: then nothing reads it */
     float *factor;              /* [T] 2^(E - 127 - p) */
 } ls_acts;
 
@@ -53,8 +54,8 @@ static inline int32_t *ls_acts_mean(const ls_acts *a, int size, int64_t row) {
     return a->mean[size] ? a->mean[size] + row * (a->blocks << (2 - size)) : NULL;
 }
 
-static inline int32_t *ls_acts_lead(const ls_acts *a, int size, int64_t row) {
-    return a->lead[size] ? a->lead[size] + 2 * row * (a->blocks << (2 - size)) : NULL;
+static inline int32_t *ls_acts_lead(const ls_acts *a, int size, int64_t row, int plane) {
+    return a->lead[size] ? a->lead[size] + 2 * (row * a->planes + plane) * (a->blocks << (2 - size)) : NULL;
 }
 
 /* Row |i| of |to| becomes row |j| of |from|; both of one contract, K and needs. */

@@ -18,7 +18,7 @@ enum { V_TILES = 1, V_LINE_TILES = 1, V_ROWS = 4, V_ROWS_WIDE = 2 };
  * instructions, and copies of them would take minutes to compile. */
 /* Most rows that linear_rows.h multiplies; 0: the level has too few registers for it. */
 #define V_DIRECT 0
-/* Whether the level has the text for many rows in linear_cross.h, linear_overlap.h and linear_wrap.h. */
+/* Whether the level has the text for many rows in linear_cross.h and linear_wrap.h. */
 #define V_ASSEMBLY 0
 #define V_BODY static inline
 #define V_UNROLL

@@ -241,7 +241,6 @@ V_BODY table table_of(void *scratch) {
 }
 
 #if V_ASSEMBLY
-#include "native/kernels/linear_overlap.h"
 #include "native/kernels/linear_wrap.h"
 #endif
 
@@ -340,8 +339,7 @@ V_BODY void several_rows_blocks(const ls_packed *w, int64_t begin, int64_t end, 
     const int most = wp == 1 && xp == 1 ? V_ROWS : V_ROWS_WIDE;
     int64_t r = 0;
 #if V_ASSEMBLY
-    for (; wp == 2 && xp == 1 && r + OVERLAP_ROWS <= n; r += OVERLAP_ROWS) wrap_rows(begin, end, t, x, row + r, t->sums + r * V_TILES);
-    for (; wp == 1 && xp == 2 && r + OVERLAP_ROWS <= n; r += OVERLAP_ROWS) overlap_rows(w, begin, end, t, x, row + r, t->sums + r * V_TILES);
+    for (; wp == 2 && xp == 1 && r + WRAP_ROWS <= n; r += WRAP_ROWS) wrap_rows(begin, end, t, x, row + r, t->sums + r * V_TILES);
 #endif
     for (; r + most <= n; r += most) several_rows_block(w, begin, end, t, x, row + r, t->sums + r * V_TILES, most, wp, xp);
     for (; r + 2 <= n; r += 2) several_rows_block(w, begin, end, t, x, row + r, t->sums + r * V_TILES, 2, wp, xp);
@@ -419,14 +417,15 @@ V_BODY void linear_size(const ls_packed *w, int64_t tile_begin, int64_t tile_end
     }
 #endif
 #if V_ASSEMBLY
-    _Static_assert((int)OVERLAP_ROWS == (int)CROSS_ROWS, "rows at a time");
-    if (xp == 1 && (row_end - row_begin) % CROSS_ROWS) { /* the tables of which serve so many rows at a time */
-        int64_t rest = row_end - (row_end - row_begin) % CROSS_ROWS;
+    _Static_assert((int)WRAP_ROWS == (int)CROSS_LINES, "rows at a time");
+    const int most = weight_planes(kind) + xp == 4 ? 1 : CROSS_LINES / xp; /* rows at a time */
+    if ((row_end - row_begin) % most) {
+        int64_t rest = row_end - (row_end - row_begin) % most;
         direct_rows(w, tile_begin, tile_end, x, rest, row_end, out, kind, xp, size);
         row_end = rest;
     }
-    if (weight_planes(kind) + xp == 2) {
-        cross_product(w, tile_begin, tile_end, x, row_begin, row_end, out, scratch, kind);
+    if (weight_planes(kind) == 1) {
+        cross_product(w, tile_begin, tile_end, x, row_begin, row_end, out, scratch, kind, xp);
         return;
     }
 #endif

@@ -24,9 +24,10 @@ LS_INLINE void quantise_block(const ls_acts *a, int64_t row, int64_t b, const fl
             high[i] = v_sar(v_add(q[i], v_set(2048)), 12);
             q[i] = v_sub(q[i], v_shl(high[i], 12));
             v_store16(ls_acts_plane(a, row, 0) + k, high[i]);
+            if (cross) s.cross[0][i] = v_cross(high[i]);
         }
         v_store16(ls_acts_plane(a, row, planes - 1) + k, q[i]);
-        if (cross) s.cross[i] = v_cross(q[i]);
+        if (cross) s.cross[planes - 1][i] = v_cross(q[i]);
     }
     if (!summed) return;
     if (planes == 2) v_sums_across(high, s.plane[0]);
@@ -37,7 +38,7 @@ LS_INLINE void quantise_block(const ls_acts *a, int64_t row, int64_t b, const fl
 LS_INLINE void quantise(const ls_acts *a, int64_t row, const float *x, int planes) {
     const int p = planes == 1 ? LS_EXACT_P16 : LS_EXACT_P24;
     const bool summed = a->sum[LS_SUM_16] || a->sum[LS_SUM_32] || a->sum[LS_SUM_64];
-    const bool cross = planes == 1 && (a->lead[LS_SUM_16] || a->lead[LS_SUM_32] || a->lead[LS_SUM_64]);
+    const bool cross = a->lead[LS_SUM_16] || a->lead[LS_SUM_32] || a->lead[LS_SUM_64];
     int32_t *exponent = a->drop + row * a->blocks;
     float buffer[LS_EXACT_BLOCK];
     for (int64_t b = 0; b < a->blocks; b++) {

@@ -8,10 +8,9 @@
 #include "contract/exact.h"
 #include "native/activations.h"
 
-/* Sums over each 16 of a block's 64 columns: of the mantissas of each plane, and under exact16 of q[8i + 4] q[8i + 6] + q[8i + 5] q[8i + 7], modulo 2^32. */
+/* Sums over each 16 of a block's 64 columns, of each plane: of the mantissas, and of q[8i + 4] q[8i + 6] + q[8i + 5] q[8i + 7], modulo 2^32. */
 typedef struct ls_block_sums {
-    int32_t plane[2][4];
-    int32_t cross[4];
+    int32_t plane[2][4], cross[2][4];
 } ls_block_sums;
 
 /* The sums of block |block| over groups of 16 << |size| columns. */
@@ -23,12 +22,12 @@ static inline void put_sums(const ls_acts *a, int64_t row, int64_t block, int pl
             sum[g] = 0;
             for (int i = 0; i < each; i++) sum[g] += s->plane[p][g * each + i];
         }
-    }
-    if (planes == 2 || !a->lead[size]) return;
-    uint32_t *lead = (uint32_t *)ls_acts_lead(a, size, row) + 2 * block * n;
-    for (int g = 0; g < n; g++) {
-        lead[2 * g] = 0;
-        for (int i = 0; i < each; i++) lead[2 * g] += (uint32_t)s->cross[g * each + i];
+        if (!a->lead[size]) continue;
+        uint32_t *lead = (uint32_t *)ls_acts_lead(a, size, row, p) + 2 * block * n;
+        for (int g = 0; g < n; g++) {
+            lead[2 * g] = 0;
+            for (int i = 0; i < each; i++) lead[2 * g] += (uint32_t)s->cross[p][g * each + i];
+        }
     }
 }
 
@@ -48,15 +47,17 @@ static inline void finish_sums(const ls_acts *a, int64_t row, int planes, int si
     const int32_t *drop = a->drop + row * a->blocks, *half = a->half + row * a->blocks;
     const int32_t *high = ls_acts_sum(a, size, row, 0), *low = ls_acts_sum(a, size, row, planes - 1);
     int32_t *mean = ls_acts_mean(a, size, row);
-    uint32_t *lead = (uint32_t *)ls_acts_lead(a, size, row);
     const int n = 4 >> size;
     for (int64_t b = 0; mean && b < a->blocks; b++)
         for (int64_t g = b * n; g < b * n + n; g++) mean[g] = ((planes == 1 ? high[g] : high[g] * 4096 + low[g]) + half[b]) >> drop[b];
-    for (int64_t b = 0; lead && b < a->blocks; b++)
-        for (int64_t g = b * n; g < b * n + n; g++) {
-            lead[2 * g] = (uint32_t)half[b] - lead[2 * g];
-            lead[2 * g + 1] = (uint32_t)drop[b];
-        }
+    for (int p = 0; a->lead[size] && p < planes; p++) {
+        uint32_t *lead = (uint32_t *)ls_acts_lead(a, size, row, p);
+        for (int64_t b = 0; b < a->blocks; b++)
+            for (int64_t g = b * n; g < b * n + n; g++) {
+                lead[2 * g] = (planes == 1 ? (uint32_t)half[b] : 0) - lead[2 * g];
+                lead[2 * g + 1] = (uint32_t)(planes == 2 && p == 0 ? half[b] : drop[b]);
+            }
+    }
 }
 
 /* The rest of a row whose mantissas and their sums are there, and the exponents of its blocks in drop. */

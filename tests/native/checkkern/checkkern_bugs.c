@@ -131,7 +131,7 @@ static void plain_quantise(const ls_acts *a, int64_t t, const float *x, int end,
                     if (k % 8 / 2 == 2) cross += (uint32_t)(q[k] * q[k + 2]);
                 }
                 sums.plane[i][g] = sum;
-                sums.cross[g] = (int32_t)cross;
+                sums.cross[i][g] = (int32_t)cross;
             }
         ls_acts_put_sums(a, t, b, a->planes, &sums);
     }

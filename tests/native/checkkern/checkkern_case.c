@@ -38,8 +38,7 @@ static void bind_guarded(ck_ready *z) {
         ck_buffer_init(&b[5 + 3 * i], (cells << (2 - i)) * 4, c->side);
         a->sum[i] = (int32_t *)b[4 + 3 * i].data;
         a->mean[i] = (int32_t *)b[5 + 3 * i].data;
-        if (planes == 2) continue;
-        ck_buffer_init(&b[6 + 3 * i], (cells << (3 - i)) * 4, c->side);
+        ck_buffer_init(&b[6 + 3 * i], (cells * planes << (3 - i)) * 4, c->side);
         a->lead[i] = (int32_t *)b[6 + 3 * i].data;
     }
 }
@@ -67,14 +66,16 @@ static void quantise_reference(const ls_acts *a, int64_t row, const float *x, ls
                 ls_acts_sum(a, size, row, i)[g] = (int32_t)sum[i];
             }
             int64_t whole = a->planes == 1 ? sum[0] : sum[0] * 4096 + sum[1];
-            int64_t block = row * a->blocks + (g >> (2 - size)), cross = 0;
+            int64_t block = row * a->blocks + (g >> (2 - size));
             ls_acts_mean(a, size, row)[g] = (int32_t)ls_rshift(whole, a->drop[block]);
-            const int16_t *q = ls_acts_plane(a, row, 0) + (g << (4 + size));
-            for (int k = 0; k < 16 << size; k++)
-                if (k % 8 / 2 == 2) cross += q[k] * q[k + 2];
-            if (a->planes == 2) continue;
-            ls_acts_lead(a, size, row)[2 * g] = (int32_t)(uint32_t)(a->half[block] - cross);
-            ls_acts_lead(a, size, row)[2 * g + 1] = a->drop[block];
+            for (int i = 0; i < a->planes; i++) {
+                const int16_t *q = ls_acts_plane(a, row, i) + (g << (4 + size));
+                int64_t cross = 0;
+                for (int k = 0; k < 16 << size; k++)
+                    if (k % 8 / 2 == 2) cross += q[k] * q[k + 2];
+                ls_acts_lead(a, size, row, i)[2 * g] = (int32_t)(uint32_t)((a->planes == 1 ? a->half[block] : 0) - cross);
+                ls_acts_lead(a, size, row, i)[2 * g + 1] = a->planes == 2 && !i ? a->half[block] : a->drop[block];
+            }
         }
 }
 
