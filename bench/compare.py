@@ -287,23 +287,26 @@ def print_result(r):
 
 
 def main():
-    p = argparse.ArgumentParser()
-    p.add_argument("models", nargs="+")
-    p.add_argument("--lockstep", default="build/release/bin/lockstep")
-    p.add_argument("--peers", default="llama.cpp")
-    p.add_argument("--threads", type=int, default=os.cpu_count())
-    p.add_argument("--rounds", type=int, default=5)
-    p.add_argument("--contract", default="exact16")
-    p.add_argument("--deep", type=int, default=0)
-    p.add_argument("--greedy", action="store_true")
-    p.add_argument("--sweep", default="")
-    p.add_argument("--contexts", default=CONTEXTS)
-    p.add_argument("--out", default=".cache/compare")
+    p = argparse.ArgumentParser(description="Speed of lockstep beside other engines, which take turns: a table, compare.json and compare.html.",
+                                epilog="example: bench/compare.py --peers llama.cpp,openvino --contract exact16,exact24 MODEL.gguf")
+    p.add_argument("models", nargs="+", metavar="MODEL", help="a GGUF file; OpenVINO reads it too, ONNX Runtime quantises it anew")
+    p.add_argument("--lockstep", default="build/release/bin/lockstep", help="the program, %(default)s")
+    p.add_argument("--peers", default="llama.cpp", help="engines beside it: " + ", ".join(PEERS))
+    p.add_argument("--threads", type=int, default=os.cpu_count(), help="of every engine, %(default)s here")
+    p.add_argument("--rounds", type=int, default=5, help="turns of every engine, %(default)s")
+    p.add_argument("--contract", default="exact16", help="of lockstep, one or several with commas")
+    p.add_argument("--deep", type=int, default=0, metavar="N", help="decode with N positions in the cache too")
+    p.add_argument("--greedy", action="store_true", help="count greedy tokens equal to those of f32")
+    p.add_argument("--sweep", default="", help="curves: " + ", ".join(SWEEPS))
+    p.add_argument("--contexts", default=CONTEXTS, help="positions of the sweep over contexts, %(default)s")
+    p.add_argument("--out", default=".cache/compare", metavar="DIR", help="where the files go, %(default)s")
     a = p.parse_args()
     for given, known in ((a.peers, PEERS), (a.sweep, SWEEPS)):
         for name in filter(None, given.split(",")):
             if name not in known:
                 sys.exit(f"compare.py: \"{name}\" is unknown; allowed are {', '.join(known)}")
+    if not shutil.which(a.lockstep):
+        sys.exit(f"compare.py: there is no program \"{a.lockstep}\"; build it (make) or name it with --lockstep")
     if not shutil.which("cc"):
         sys.exit("compare.py: a C compiler (cc) is needed to measure the machine")
     os.makedirs(a.out, exist_ok=True)

@@ -181,13 +181,14 @@ typedef struct cross_piece {
     int tiles;
 } cross_piece;
 
-/* Fetches share |part| of |parts| of the weights of a piece. */
-V_BODY void cross_fetch(const ls_packed *w, const cross_piece *p, int64_t part, int64_t parts) {
-    const int64_t lines = (p->end - p->begin) * (int64_t)w->span_bytes / 64, entries = p->begin * LS_SPAN / w->form.group * (int64_t)w->entry_bytes;
-    for (int c = 0; c < p->tiles; c++) {
-        const uint8_t *tile = tile_data(w, p->tile + c, w->tiles), *spans = tile + w->span_at + (size_t)p->begin * w->span_bytes;
-        for (int64_t i = lines * part / parts; i < lines * (part + 1) / parts; i++) LS_PREFETCH_NEXT(spans + i * 64);
-        if (part < 4) LS_PREFETCH_NEXT(tile + entries + part * 64);
+/* Fetches lines [begin, begin + count) of the spans of each tile of a piece, and line |begin| of its scales. */
+V_BODY void cross_fetch(const ls_packed *w, const cross_piece *p, int64_t begin, int64_t count) {
+    const int64_t lines = (p->end - p->begin) * (int64_t)w->span_bytes / 64, scales = (int64_t)CROSS_GROUPS * (int64_t)w->entry_bytes / 64;
+    const uint8_t *data = tile_data(w, p->tile, w->tiles) + begin * 64;
+    const size_t spans = w->span_at + (size_t)p->begin * w->span_bytes, entries = (size_t)(p->begin * LS_SPAN / w->form.group) * w->entry_bytes;
+    for (int c = 0; c < p->tiles && p->tile + c < w->tiles; c++, data += w->tile_bytes) {
+        for (int64_t i = 0; i < count && begin + i < lines; i++) LS_PREFETCH_NEXT(data + spans + i * 64);
+        if (begin <= scales) LS_PREFETCH_NEXT(data + entries);
     }
 }
 
@@ -197,8 +198,9 @@ V_BODY void cross_rows(const ls_packed *w, const cross_piece *p, const cross_pie
     const int size = size_of(w), c = w->form.c, rows = CROSS_LINES / xp;
     const int64_t groups = (p->end - p->begin) * LS_SPAN >> (4 + size), first = p->begin * LS_SPAN >> (4 + size), stride = x->blocks << (2 - size);
     const cross_planes planes = {.left = 12 - c, .right = c, .first = (1 << c) >> 1, .round = 8};
-    for (int64_t r = 0; r < n; r += rows) {
-        cross_fetch(w, next, r / rows, n / rows);
+    const int64_t lines = ((next->end - next->begin) * (int64_t)w->span_bytes / 64 * rows + n - 1) / n; /* to fetch for each step */
+    for (int64_t r = 0, at = 0; r < n; r += rows, at += lines) {
+        cross_fetch(w, next, at, lines);
         cross_groups(t->acc[r], t, groups, (8 << size) * CROSS_TILES * 64, ls_acts_plane(x, row + r, 0) + p->begin * LS_SPAN,
                      x->blocks * LS_EXACT_BLOCK * (int64_t)sizeof(int16_t), ls_acts_lead(x, size, row + r, 0) + 2 * first,
                      2 * stride * (int64_t)sizeof(int32_t), p->tiles, xp == 2 ? &planes : NULL);
