@@ -24,8 +24,8 @@ static span visible(const ls_attn_tile *t, int i, int64_t range) {
 /* z before rounding. */
 static inline vf limited_score_float(const ls_attn *a, vf j, vf query_unit, vf key_unit) {
     vf f = vf_mul(vf_mul(j, query_unit), key_unit);
-    f = vf_mul(a->capped ? tanh_of(f, vf_set(a->cap_factor)) : f, vf_set(a->k));
-    return vf_max(vf_min(f, vf_set(a->limit)), vf_set(-a->limit));
+    if (a->capped) tanh_of(&f, vf_set(a->cap_factor), 1);
+    return vf_max(vf_min(vf_mul(f, vf_set(a->k)), vf_set(a->limit)), vf_set(-a->limit));
 }
 
 static inline vi limited_score(const ls_attn *a, vi j, vf query_unit, vf key_unit) {
@@ -109,6 +109,10 @@ static values_fn *const value_kernels[3][5] = {{NULL, values16_1, values16_2, va
                                               {NULL, values24_1, values24_2, values24_3, values24_4},
                                               {NULL, values8_1, values8_2, values8_3, values8_4}};
 
+/* Vectors of keys whose powers are computed in step: a part of a block. */
+enum { KEYS_IN_STEP = 4 };
+_Static_assert((int)LS_KV_BLOCK % (KEYS_IN_STEP * (int)W) == 0 && (int)KEYS_IN_STEP <= (int)IN_STEP, "KEYS_IN_STEP");
+
 /* Weights of one query over the blocks of |all|, from scores z; those of keys it does not see become 0. */
 static void weights16(const uint8_t *const *block, size_t value_exp, span all, span own, int32_t *z, int16_t (*half)[LS_EXACT_KEY_RANGE],
                       ls_attn_part *part) {
@@ -122,13 +126,18 @@ static void weights16(const uint8_t *const *block, size_t value_exp, span all, s
     }
     int32_t m = (vi_largest(max) + 0xFFFF) >> 16, mv = (vi_largest(max_v) + 0xFFFF) >> 16;
     vi den = vi_set(0), top = vi_set(0x7FFF), base = vi_set(m * 65536), base_v = vi_set(mv * 65536);
-    for (int i = all.begin; i < all.end; i += W) {
-        vi v = vi_load(z + i), ev = vi_sll(vi_load8(block[i / LS_KV_BLOCK] + value_exp + i % LS_KV_BLOCK), 16);
-        vi power = exp2_neg(vi_sll(vi_sub(vi_set(0), v), 16)), sixteen = vi_set(16);
-        den = vi_add(den, vi_min(round_shift(power, vi_add(vi_srl(vi_sub(base, v), 16), sixteen)), top));
-        vi w = vi_min(round_shift(power, vi_add(vi_srl(vi_sub(vi_sub(base_v, v), ev), 16), sixteen)), top);
-        vi_store16(half[0] + i, vi_srl(w, 8));
-        vi_store16(half[1] + i, vi_and(w, vi_set(255)));
+    for (int i = all.begin; i < all.end; i += KEYS_IN_STEP * W) {
+        vi power[KEYS_IN_STEP];
+        for (int k = 0; k < KEYS_IN_STEP; k++) power[k] = vi_sll(vi_sub(vi_set(0), vi_load(z + i + k * W)), 16);
+        exp2_neg(power, KEYS_IN_STEP);
+        for (int k = 0; k < KEYS_IN_STEP; k++) {
+            const int key = i + k * W;
+            vi v = vi_load(z + key), ev = vi_sll(vi_load8(block[i / LS_KV_BLOCK] + value_exp + key % LS_KV_BLOCK), 16), sixteen = vi_set(16);
+            den = vi_add(den, vi_min(round_shift(power[k], vi_add(vi_srl(vi_sub(base, v), 16), sixteen)), top));
+            vi w = vi_min(round_shift(power[k], vi_add(vi_srl(vi_sub(vi_sub(base_v, v), ev), 16), sixteen)), top);
+            vi_store16(half[0] + key, vi_srl(w, 8));
+            vi_store16(half[1] + key, vi_and(w, vi_set(255)));
+        }
     }
     *part = (ls_attn_part){.any = 1, .m = m, .mv = mv, .den = vi_sum(den)};
 }
@@ -172,7 +181,12 @@ static int64_t block_weights24(const int64_t *restrict z, const uint8_t *restric
 static void weights24(const uint8_t *const *block, size_t value_exp, span all, span own, const int64_t *score, int32_t *w, ls_attn_part *part) {
     int64_t max = INT64_MIN, max_v = INT64_MIN, den = 0;
     for (int i = all.begin; i < all.end; i++) w[i] = (int32_t)(uint32_t)((uint64_t)-score[i] << 4);
-    for (int i = all.begin; i < all.end; i += W) vi_store(w + i, exp2_neg(vi_load(w + i)));
+    for (int i = all.begin; i < all.end; i += KEYS_IN_STEP * W) {
+        vi power[KEYS_IN_STEP];
+        for (int k = 0; k < KEYS_IN_STEP; k++) power[k] = vi_load(w + i + k * W);
+        exp2_neg(power, KEYS_IN_STEP);
+        for (int k = 0; k < KEYS_IN_STEP; k++) vi_store(w + i + k * W, power[k]);
+    }
     for (int i = own.begin, n; i < own.end; i += n) {
         n = LS_KV_BLOCK - i % LS_KV_BLOCK < own.end - i ? LS_KV_BLOCK - i % LS_KV_BLOCK : own.end - i;
         largest24(score + i, block[i / LS_KV_BLOCK] + value_exp + i % LS_KV_BLOCK, n, &max, &max_v);

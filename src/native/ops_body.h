@@ -1,7 +1,8 @@
 /* Norms, rotary embedding, activations and elementwise operators over the vector vocabulary of the including file. Formulas
- * and ranges: docs/contracts.md sections 2, 4, 5 and 7; reference: reference/exact_norm.c, exact_rope.c, exact_act.c. */
+ * and ranges: docs/contracts.md sections 2, 4 and 5; reference: reference/exact_norm.c, exact_rope.c. */
 #include "contract/exact.h"
 #include "native/kernels/kernel.h"
+#include "native/ops_act_body.h"
 #include "native/ops_table.h"
 #include "reference/exact_ops.h"
 
@@ -124,107 +125,53 @@ static void rope(float *y, const float *x, int heads, int head_dim, const ls_rop
     }
 }
 
-/* ---- Functions on integers -------------------------------------------------------------------------------------- */
+/* ---- Elementwise -------------------------------------------------------------------------------------------------- */
 
-static inline vi exp2_neg(vi x) {
-    vi y = vi_set(0x0003c488);
-    y = vi_sub(vi_set(0x002a5451), vi_mulhi(y, x));
-    y = vi_sub(vi_set(0x013a7ae4), vi_mulhi(y, x));
-    y = vi_sub(vi_set(0x071a99af), vi_mulhi(y, x));
-    y = vi_sub(vi_set(0x1ebfba90), vi_mulhi(y, x));
-    y = vi_sub(vi_set(0x58b90bf0), vi_mulhi(y, x));
-    return vi_sub(vi_set(INT32_MIN), vi_mulhi(y, x));
+enum { STEP = IN_STEP * W };
+
+/* IN_STEP vectors from lane k of an array of n on; zeros past its end. */
+static inline void get_step(vf *v, const float *p, int64_t n, int64_t k) {
+    if (n - k >= STEP)
+        for (int i = 0; i < IN_STEP; i++) v[i] = vf_load(p + k + i * W);
+    else
+        for (int i = 0; i < IN_STEP; i++) v[i] = i * W < n - k ? get(p, n, k + i * W) : vf_set(0.0f);
+}
+static inline void put_step(float *p, int64_t n, int64_t k, const vf *v) {
+    if (n - k >= STEP)
+        for (int i = 0; i < IN_STEP; i++) vf_store(p + k + i * W, v[i]);
+    else
+        for (int i = 0; i * W < n - k; i++) put(p, n, k + i * W, v[i]);
 }
 
-static inline vi reciprocal(vi d) {
-    vi y = vi_sub(vi_set((int32_t)0xB4B4B4B5u), vi_mulhi(vi_set((int32_t)0xF0F0F0F1u), d));
-    for (int i = 0; i < 3; i++) y = vi_mul_shift(y, vi_sub(vi_set(1 << 30), vi_mulhi(d, y)), 0, 29);
-    return y;
-}
-
-/* rshift(v, n) for lanes v <= 2^31 and n >= 1: the bit below the last one kept decides. */
-static inline vi round_shift(vi v, vi n) { return vi_srl(vi_add(vi_srlv(v, vi_sub(n, vi_set(1))), vi_set(1)), 1); }
-
-/* The same for n >= 0, where a shift of 0 keeps v: srlv by -1 gives 0. */
-static inline vi round_shift_or_none(vi v, vi n) {
-    return vi_add(vi_srlv(v, n), vi_and(vi_srlv(v, vi_sub(n, vi_set(1))), vi_set(1)));
-}
-
-/* Lowers m <= 2^31 by one where n is 32, so that the shifts above give 0 for every n over 31. */
-static inline vi below(vi m, vi n) { return vi_sub(m, vi_srl(n, 5)); }
-
-/* 2^30 + rshift(m, n + 1), the divisor of the logistic function. */
-static inline vi logistic_divisor(vi m, vi n) {
-    vi n1 = vi_add(n, vi_set(1));
-    return vi_add(vi_set(1 << 30), round_shift(below(m, n1), n1));
-}
-
-/* 2^-n for lanes n in [0, 126]. */
-static inline vf power_down(vi n) { return vi_as_float(vi_sll(vi_sub(vi_set(127), n), 23)); }
-
-/* x * logistic(a, sign x); the factor of a negative x is scaled by 2^-n. |one| gives the logistic alone. */
-static inline vf times_logistic(vf x, vi a, vf one) {
-    vi n = vi_srl(a, 24), m = exp2_neg(vi_sll(a, 8));
-    vi y = reciprocal(logistic_divisor(m, n));
-    const vf unit = vf_set(0x1p-31f);
-    vf pos = vf_mul(vi_float_unsigned(y), unit), neg = vf_mul(vf_mul(vi_float_unsigned(vi_mul_shift(m, y, 0, 31)), unit), power_down(n));
-    return vf_canon(vf_mul(one, vf_if_negative(x, neg, pos)));
-}
-
-static inline vi argument(vf x, vf c) { return vf_round(vf_mul(vf_min(vf_mul(vf_abs(x), c), vf_set(92.0f)), vf_set(0x1p24f))); }
-
-static inline vi gelu_tanh_argument(vf x) {
-    vi i = vf_round(vf_mul(vf_min(vf_abs(x), vf_set(8.0f)), vf_set(0x1p24f)));
-    vi i2 = vi_mul_shift(i, i, 1u << 25, 26);
-    vi w = vi_add(vi_set(0x9357611), vi_mul_shift(vi_set(0x6969F3DD), i2, 0, 30));
-    return vi_mul_shift(i, w, 0, 26);
-}
-
-static inline vf gelu_exact(vf x) {
-    static const int32_t g[15] = {250760106, 409113249, 184597739, 4610155, -2454309, 1291434, -652221, 306625,
-                                  -125654, 41108, -11597, -1015, 11198, -10435, 3076};
-    vi t = vi_sub(vf_round(vf_mul(vf_min(vf_abs(x), vf_set(8.0f)), vf_set(0x1p28f))), vi_set(1 << 30));
-    vi h = vi_set(g[14]);
-    for (int i = 13; i >= 0; i--) h = vi_add(vi_set(g[i]), vi_mul_shift_signed(h, t, 30));
-    vi n = vi_srl(h, 24), m = exp2_neg(vi_sll(h, 8));
-    const vf unit = vf_set(0x1p-31f);
-    vf neg = vf_mul(vf_mul(vi_float_unsigned(m), unit), power_down(n));
-    vf pos = vf_mul(vi_float_unsigned(vi_sub(vi_set(INT32_MIN), round_shift_or_none(m, n))), unit);
-    return vf_canon(vf_mul(x, vf_if_negative(x, neg, pos)));
-}
-
-static inline vf activate(vf x, ls_act act) {
-    switch (act) {
-        case LS_ACT_SILU: return times_logistic(x, argument(x, vf_set(0x1.715476p+0f)), x);
-        case LS_ACT_SIGMOID: return times_logistic(x, argument(x, vf_set(0x1.715476p+0f)), vf_set(1.0f));
-        case LS_ACT_GELU_QUICK: return times_logistic(x, argument(x, vf_set(0x1.3a4cbep+1f)), x);
-        case LS_ACT_GELU_TANH: return times_logistic(x, gelu_tanh_argument(x), x);
-        case LS_ACT_GELU: return gelu_exact(x);
-        default: return vf_max(x, vf_set(0.0f));
+static void act(float *y, const float *x, int64_t n, ls_act a) {
+    vf v[IN_STEP];
+    for (int64_t k = 0; k < n; k += STEP) {
+        get_step(v, x, n, k);
+        activate(v, a, IN_STEP);
+        put_step(y, n, k, v);
     }
 }
 
-/* tanh as f32, signed like x (ls_exact_tanh). */
-static inline vf tanh_of(vf x, vf factor) {
-    vi a = argument(x, factor), n = vi_srl(a, 24), m = exp2_neg(vi_sll(a, 8));
-    vi g = vi_mul_shift(vi_sub(vi_set(INT32_MIN), round_shift_or_none(below(m, n), n)), reciprocal(logistic_divisor(m, n)), 0, 31);
-    vf v = vf_mul(vi_float_unsigned(g), vf_set(0x1p-31f));
-    return vf_if_negative(x, vf_mul(v, vf_set(-1.0f)), v);
-}
-
-/* ---- Elementwise -------------------------------------------------------------------------------------------------- */
-
-static void act(float *y, const float *x, int64_t n, ls_act a) {
-    for (int64_t k = 0; k < n; k += W) put(y, n, k, activate(get(x, n, k), a));
-}
-
 static void glu(float *y, const float *gate, const float *up, int64_t n, ls_act a) {
-    for (int64_t k = 0; k < n; k += W) put(y, n, k, vf_canon(vf_mul(activate(get(gate, n, k), a), get(up, n, k))));
+    vf v[IN_STEP], u[IN_STEP];
+    for (int64_t k = 0; k < n; k += STEP) {
+        get_step(v, gate, n, k);
+        activate(v, a, IN_STEP);
+        get_step(u, up, n, k);
+        for (int i = 0; i < IN_STEP; i++) v[i] = vf_canon(vf_mul(v[i], u[i]));
+        put_step(y, n, k, v);
+    }
 }
 
 static void softcap(float *y, const float *x, int64_t n, float cap) {
-    vf factor = vf_set(ls_exact_softcap_factor(1.0f, cap));
-    for (int64_t k = 0; k < n; k += W) put(y, n, k, vf_canon(vf_mul(tanh_of(get(x, n, k), factor), vf_set(cap))));
+    const vf factor = vf_set(ls_exact_softcap_factor(1.0f, cap));
+    vf v[IN_STEP];
+    for (int64_t k = 0; k < n; k += STEP) {
+        get_step(v, x, n, k);
+        tanh_of(v, factor, IN_STEP);
+        for (int i = 0; i < IN_STEP; i++) v[i] = vf_canon(vf_mul(v[i], vf_set(cap)));
+        put_step(y, n, k, v);
+    }
 }
 
 static void add(float *y, const float *a, const float *b, int64_t n) {
