@@ -181,14 +181,30 @@ typedef struct cross_piece {
     int tiles;
 } cross_piece;
 
-/* Fetches lines [begin, begin + count) of the spans of each tile of a piece, and line |begin| of its scales. */
-V_BODY void cross_fetch(const ls_packed *w, const cross_piece *p, int64_t begin, int64_t count) {
-    const int64_t lines = (p->end - p->begin) * (int64_t)w->span_bytes / 64, scales = (int64_t)CROSS_GROUPS * (int64_t)w->entry_bytes / 64;
-    const uint8_t *data = tile_data(w, p->tile, w->tiles) + begin * 64;
-    const size_t spans = w->span_at + (size_t)p->begin * w->span_bytes, entries = (size_t)(p->begin * LS_SPAN / w->form.group) * w->entry_bytes;
-    for (int c = 0; c < p->tiles && p->tile + c < w->tiles; c++, data += w->tile_bytes) {
-        for (int64_t i = 0; i < count && begin + i < lines; i++) LS_PREFETCH_NEXT(data + spans + i * 64);
-        if (begin <= scales) LS_PREFETCH_NEXT(data + entries);
+/* What is fetched of a piece while another is multiplied: |lines| of the spans of each tile and |scales| of their scales, |each| at a time. */
+typedef struct cross_ahead {
+    const uint8_t *spans[CROSS_TILES], *entries[CROSS_TILES];
+    int64_t lines, scales, each;
+    int tiles;
+} cross_ahead;
+
+V_BODY cross_ahead cross_ahead_of(const ls_packed *w, const cross_piece *p, int64_t steps) {
+    cross_ahead a = {.lines = (p->end - p->begin) * (int64_t)w->span_bytes / 64, .scales = (int64_t)CROSS_GROUPS * (int64_t)w->entry_bytes / 64 + 1};
+    a.each = (a.lines + steps - 1) / steps;
+    for (; a.tiles < p->tiles && p->tile + a.tiles < w->tiles; a.tiles++) {
+        const uint8_t *data = tile_data(w, p->tile + a.tiles, w->tiles);
+        a.spans[a.tiles] = data + w->span_at + (size_t)p->begin * w->span_bytes;
+        a.entries[a.tiles] = data + (size_t)(p->begin * LS_SPAN / w->form.group) * w->entry_bytes;
+    }
+    return a;
+}
+
+/* The lines of step |step|. */
+V_BODY void cross_fetch(const cross_ahead *a, int64_t step) {
+    const int64_t begin = step * a->each, end = a->lines - begin < a->each ? a->lines : begin + a->each;
+    for (int c = 0; c < a->tiles; c++) {
+        for (int64_t i = begin; i < end; i++) LS_PREFETCH_NEXT(a->spans[c] + i * 64);
+        if (step < a->scales) LS_PREFETCH_NEXT(a->entries[c] + step * 64);
     }
 }
 
@@ -197,16 +213,17 @@ V_BODY void cross_rows(const ls_packed *w, const cross_piece *p, const cross_pie
                        int xp) {
     const int size = size_of(w), c = w->form.c, rows = CROSS_LINES / xp;
     const int64_t groups = (p->end - p->begin) * LS_SPAN >> (4 + size), first = p->begin * LS_SPAN >> (4 + size), stride = x->blocks << (2 - size);
+    const int64_t x_step = x->blocks * LS_EXACT_BLOCK, lead_step = 2 * stride, bytes = (8 << size) * CROSS_TILES * 64;
     const cross_planes planes = {.left = 12 - c, .right = c, .first = (1 << c) >> 1, .round = 8};
-    const int64_t lines = ((next->end - next->begin) * (int64_t)w->span_bytes / 64 * rows + n - 1) / n; /* to fetch for each step */
-    for (int64_t r = 0, at = 0; r < n; r += rows, at += lines) {
-        cross_fetch(w, next, at, lines);
-        cross_groups(t->acc[r], t, groups, (8 << size) * CROSS_TILES * 64, ls_acts_plane(x, row + r, 0) + p->begin * LS_SPAN,
-                     x->blocks * LS_EXACT_BLOCK * (int64_t)sizeof(int16_t), ls_acts_lead(x, size, row + r, 0) + 2 * first,
-                     2 * stride * (int64_t)sizeof(int32_t), p->tiles, xp == 2 ? &planes : NULL);
-        const int32_t *mean = ls_acts_mean(x, size, row + r);
+    const cross_ahead ahead = cross_ahead_of(w, next, (n + rows - 1) / rows);
+    const int16_t *q = ls_acts_plane(x, row, 0) + p->begin * LS_SPAN;
+    const int32_t *lead = ls_acts_lead(x, size, row, 0) + 2 * first, *mean = ls_acts_mean(x, size, row);
+    for (int64_t r = 0, step = 0; r < n; r += rows, step++, q += CROSS_LINES * x_step, lead += CROSS_LINES * lead_step) {
+        cross_fetch(&ahead, step);
+        cross_groups(t->acc[r], t, groups, bytes, q, x_step * (int64_t)sizeof *q, lead, lead_step * (int64_t)sizeof *lead, p->tiles,
+                     xp == 2 ? &planes : NULL);
         for (int i = 0; w->form.has_min && i < p->tiles; i += 2)
-            cross_minima((xp == 1 ? t->acc : t->accx)[r] + i, (const uint8_t *)t->min + i * 64, groups, mean + first, stride, rows, xp);
+            cross_minima((xp == 1 ? t->acc : t->accx)[r] + i, (const uint8_t *)t->min + i * 64, groups, mean + r * stride + first, stride, rows, xp);
     }
 }
 
