@@ -72,6 +72,13 @@ typedef struct job {
     int64_t first_range, ranges;
 } job;
 
+/* Whether what a tile of a run reads is too far away to be waited for: few rows read keys and values for the first time in the pass, and long ones are more
+ * than a second-level cache of 1 MiB keeps from tile to tile. */
+static bool is_far(const ls_native *x, const job *j) {
+    enum { NEAR = 512 << 10, BLOCKS = LS_EXACT_KEY_RANGE / LS_KV_BLOCK };
+    return x->batch->n_rows <= LS_FEW_ROWS || (size_t)j->ranges * BLOCKS * ls_kv_layout_of(j->a).bytes > NEAR;
+}
+
 static job job_of(const ls_native *x, int step, int tile, int head) {
     const ls_node *n = node_of(x, step);
     const ls_tile_class *c = &x->class[x->run[step].class];
@@ -90,6 +97,7 @@ static job job_of(const ls_native *x, int step, int tile, int head) {
         if (j.tile.last[i] / LS_EXACT_KEY_RANGE > last_range) last_range = j.tile.last[i] / LS_EXACT_KEY_RANGE;
     }
     j.ranges = last_range - j.first_range + 1;
+    j.tile.far = is_far(x, &j);
     return j;
 }
 

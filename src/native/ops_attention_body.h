@@ -99,8 +99,8 @@ static void wide_scores(const ls_attn *a, int query_exp, const uint8_t *exponent
 #define NQ 4
 #include "native/ops_attention_tile.h"
 
-typedef void scores_fn(const ls_attn *a, const ls_attn_tile *t, int q0, const uint8_t *head, int key, ls_attn_space *s);
-typedef void values_fn(const ls_attn *a, int q0, const uint8_t *const *block, span all, ls_attn_space *s, uint8_t *part);
+typedef void scores_fn(const ls_attn *a, const ls_attn_tile *t, int q0, const uint8_t *head, int key, int n, ls_attn_space *s);
+typedef void values_fn(const ls_attn *a, int q0, const uint8_t *const *block, span seen, ls_attn_space *s, uint8_t *part);
 
 static scores_fn *const score_kernels[3][5] = {{NULL, scores16_1, scores16_2, scores16_3, scores16_4},
                                               {NULL, scores24_1, scores24_2, scores24_3, scores24_4},
@@ -201,7 +201,7 @@ static void weights24(const uint8_t *const *block, size_t value_exp, span all, s
     *part = (ls_attn_part){.any = 1, .m = m, .mv = mv, .den = den};
 }
 
-/* Whole blocks that hold every key some query sees. */
+/* The keys from the first to the last that some query sees. */
 static span union_of(const span *own, int n) {
     span all = {LS_EXACT_KEY_RANGE, 0};
     for (int i = 0; i < n; i++) {
@@ -209,10 +209,11 @@ static span union_of(const span *own, int n) {
         if (own[i].begin < all.begin) all.begin = own[i].begin;
         if (own[i].end > all.end) all.end = own[i].end;
     }
-    all.begin = all.begin / LS_KV_BLOCK * LS_KV_BLOCK;
-    all.end = (all.end + LS_KV_BLOCK - 1) / LS_KV_BLOCK * LS_KV_BLOCK;
     return all;
 }
+
+/* |s| with its ends moved outwards to multiples of |step|. */
+static span whole(span s, int step) { return (span){s.begin / step * step, (s.end + step - 1) / step * step}; }
 
 static void fetch(const uint8_t *p, size_t bytes) {
     for (size_t i = 0; i < bytes; i += 64) LS_PREFETCH(p + i);
@@ -222,18 +223,18 @@ static void attend(const ls_attn *a, const ls_attn_tile *t, int64_t range, const
     uint8_t *part = parts;
     const ls_kv_layout layout = ls_kv_layout_of(a);
     const size_t bytes = ls_attn_part_bytes(a), value_exp = layout.value_exp, keys = layout.values;
-    const bool once = t->n <= TILE_Q; /* keys and values are read once, so they are far away */
     int kind = a->wide ? 1 : a->narrow ? 2 : 0;
     span own[LS_ATTN_TILE];
     for (int i = 0; i < t->n; i++) own[i] = visible(t, i, range);
-    span all = union_of(own, t->n);
+    const span seen = union_of(own, t->n), all = whole(seen, LS_KV_BLOCK);
     for (int q = 0; q < t->n; q += TILE_Q) {
+        const bool far = t->far && !q;
         int n = t->n - q < TILE_Q ? t->n - q : TILE_Q;
-        if (once && all.begin < all.end) fetch(block[all.begin / LS_KV_BLOCK], keys);
+        if (far && all.begin < all.end) fetch(block[all.begin / LS_KV_BLOCK], keys);
         for (int key = all.begin; key < all.end; key += LS_KV_BLOCK) {
-            if (once && key + LS_KV_BLOCK < all.end) fetch(block[key / LS_KV_BLOCK + 1], keys);
-            if (once) fetch(block[key / LS_KV_BLOCK] + layout.values, keys);
-            score_kernels[kind][n](a, t, q, block[key / LS_KV_BLOCK], key, s);
+            if (far && key + LS_KV_BLOCK < all.end) fetch(block[key / LS_KV_BLOCK + 1], keys);
+            if (far) fetch(block[key / LS_KV_BLOCK] + layout.values, keys);
+            score_kernels[kind][n](a, t, q, block[key / LS_KV_BLOCK], key, seen.end - key < LS_KV_BLOCK ? seen.end - key : LS_KV_BLOCK, s);
         }
         for (int i = q; i < q + n; i++) {
             ls_attn_part *p = (ls_attn_part *)(void *)(part + (size_t)i * bytes);
@@ -243,7 +244,7 @@ static void attend(const ls_attn *a, const ls_attn_tile *t, int64_t range, const
             } else if (a->wide) weights24(block, value_exp, all, own[i], s->z64[i], s->w[i], p);
             else weights16(block, value_exp, all, own[i], s->z[i], s->half[i], p);
         }
-        if (all.begin < all.end) value_kernels[kind][n](a, q, block, all, s, part);
+        if (all.begin < all.end) value_kernels[kind][n](a, q, block, whole(seen, 2), s, part);
     }
 }
 

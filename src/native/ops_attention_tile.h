@@ -4,13 +4,13 @@
 #define PASTE(a, b) PASTE_(a, b)
 #define NAME(base) PASTE(base, NQ)
 
-/* Scores of the 64 keys of one block (head: the key head's part), for queries q0 .. q0 + NQ - 1, into s->z from |key| on. */
-static void NAME(scores16_)(const ls_attn *a, const ls_attn_tile *t, int q0, const uint8_t *head, int key, ls_attn_space *s) {
+/* Scores of the first |n| keys at least of one block (head: the key head's part), for queries q0 .. q0 + NQ - 1, into s->z from |key| on. */
+static void NAME(scores16_)(const ls_attn *a, const ls_attn_tile *t, int q0, const uint8_t *head, int key, int n, ls_attn_space *s) {
     const int16_t *keys = (const int16_t *)(const void *)head;
     const uint8_t *exponent = head + ls_kv_layout_of(a).key_exp;
     const int32_t *q = t->q + q0 * a->dp;
     int pairs = (a->d + 1) / 2; /* what pads a head to dp columns is zero */
-    for (int j = 0; j < LS_KV_BLOCK; j += 2 * W) {
+    for (int j = 0; j < n; j += 2 * W) {
         vi high[NQ][2], low[NQ][2];
         for (int i = 0; i < NQ; i++) high[i][0] = high[i][1] = low[i][0] = low[i][1] = vi_set(0);
         int p = 0;
@@ -26,18 +26,17 @@ static void NAME(scores16_)(const ls_attn *a, const ls_attn_tile *t, int q0, con
             }
         } while (++p < pairs);
         for (int i = 0; i < NQ; i++)
-            for (int n = 0; n < 2; n++) {
-                vi_store(s->z[q0 + i] + key + j + n * W,
-                         limited_score(a, joined_shift(a, high[i][n], low[i][n]), vf_set(query_unit(a, t, q0 + i)), key_units(a, exponent + j + n * W)));
-            }
+            for (int v = 0; v < 2; v++)
+                vi_store(s->z[q0 + i] + key + j + v * W,
+                         limited_score(a, joined_shift(a, high[i][v], low[i][v]), vf_set(query_unit(a, t, q0 + i)), key_units(a, exponent + j + v * W)));
     }
 }
 
-static void NAME(scores8_)(const ls_attn *a, const ls_attn_tile *t, int q0, const uint8_t *head, int key, ls_attn_space *s) {
+static void NAME(scores8_)(const ls_attn *a, const ls_attn_tile *t, int q0, const uint8_t *head, int key, int n, ls_attn_space *s) {
     enum { PAIRS = LS_EXACT_KV_BLOCK / 2 };
     const ls_kv_layout layout = ls_kv_layout_of(a);
     const uint8_t *exponent = head + layout.key_exp;
-    for (int j = 0; j < LS_KV_BLOCK; j += 2 * W) {
+    for (int j = 0; j < n; j += 2 * W) {
         const int8_t *k = (const int8_t *)(const void *)head + 2 * j;
         const uint8_t *scale = head + layout.key_scale + j;
         const int32_t *q = t->q + q0 * a->dp, *end = q + a->dp / 2;
@@ -54,27 +53,27 @@ static void NAME(scores8_)(const ls_attn *a, const ls_attn_tile *t, int q0, cons
                     sum[i][1] = vi_dot16(sum[i][1], k1, pair);
                 }
             }
-            for (int n = 0; n < 2; n++) {
-                vi by = vi_add(vi_load8(scale + n * W), vi_set(1));
+            for (int v = 0; v < 2; v++) {
+                vi by = vi_add(vi_load8(scale + v * W), vi_set(1));
                 for (int i = 0; i < NQ; i++) {
-                    high[i][n] = vi_mac16(high[i][n], vi_sra(sum[i][n], 15), by);
-                    low[i][n] = vi_mac16(low[i][n], vi_and(sum[i][n], vi_set(0x7FFF)), by);
+                    high[i][v] = vi_mac16(high[i][v], vi_sra(sum[i][v], 15), by);
+                    low[i][v] = vi_mac16(low[i][v], vi_and(sum[i][v], vi_set(0x7FFF)), by);
                 }
             }
             scale += LS_KV_BLOCK;
         } while ((q += PAIRS) < end);
         for (int i = 0; i < NQ; i++)
-            for (int n = 0; n < 2; n++)
-                vi_store(s->z[q0 + i] + key + j + n * W, limited_score(a, joined_shift(a, vi_sll(high[i][n], 7), low[i][n]),
-                                                                       vf_set(query_unit(a, t, q0 + i)), key_units(a, exponent + j + n * W)));
+            for (int v = 0; v < 2; v++)
+                vi_store(s->z[q0 + i] + key + j + v * W, limited_score(a, joined_shift(a, vi_sll(high[i][v], 7), low[i][v]),
+                                                                       vf_set(query_unit(a, t, q0 + i)), key_units(a, exponent + j + v * W)));
     }
 }
 
-static void NAME(scores24_)(const ls_attn *a, const ls_attn_tile *t, int q0, const uint8_t *head, int key, ls_attn_space *s) {
+static void NAME(scores24_)(const ls_attn *a, const ls_attn_tile *t, int q0, const uint8_t *head, int key, int n, ls_attn_space *s) {
     const int32_t *keys = (const int32_t *)(const void *)head;
     const uint8_t *exponent = head + ls_kv_layout_of(a).key_exp;
     const int32_t *q = t->q + q0 * a->dp;
-    for (int j = 0; j < LS_KV_BLOCK; j += W) {
+    for (int j = 0; j < n; j += W) {
         vq sum[NQ];
         for (int i = 0; i < NQ; i++) sum[i] = vq_zero();
         int d = 0;
@@ -88,34 +87,34 @@ static void NAME(scores24_)(const ls_attn *a, const ls_attn_tile *t, int q0, con
 }
 
 /* W columns of o from column |d| on: the end of a head whose columns do not fill two vectors. */
-static void NAME(last_values16_)(const ls_attn *a, int q0, const uint8_t *const *block, span all, ls_attn_space *s, uint8_t *part, int d) {
+static void NAME(last_values16_)(const ls_attn *a, int q0, const uint8_t *const *block, span seen, ls_attn_space *s, uint8_t *part, int d) {
     size_t bytes = ls_attn_part_bytes(a), values = ls_kv_layout_of(a).values;
     vi high[NQ], low[NQ];
     for (int i = 0; i < NQ; i++) high[i] = low[i] = vi_set(0);
-    int key = all.begin;
+    int key = seen.begin;
     do {
         vi v = vi_load((const int16_t *)(const void *)(block[key / LS_KV_BLOCK] + values) + key % LS_KV_BLOCK * a->dp + 2 * d);
         for (int i = 0; i < NQ; i++) {
             high[i] = vi_dot16(high[i], v, vi_set(pair_at(s->half[q0 + i][0] + key)));
             low[i] = vi_dot16(low[i], v, vi_set(pair_at(s->half[q0 + i][1] + key)));
         }
-    } while ((key += 2) < all.end);
+    } while ((key += 2) < seen.end);
     for (int i = 0; i < NQ; i++)
         vq_store((int64_t *)(void *)(part + (size_t)(q0 + i) * bytes + sizeof(ls_attn_part)) + d,
                  vq_add(vi_mul_wide(high[i], vi_set(256)), vi_mul_wide(low[i], vi_set(1))));
 }
 
-/* o of each query, behind its part record, over the blocks of |all|, at least one. Columns past the head's are not written. */
-static void NAME(values16_)(const ls_attn *a, int q0, const uint8_t *const *block, span all, ls_attn_space *s, uint8_t *part) {
+/* o of each query, behind its part record, over the keys of |seen|: pairs, at least one. Columns past the head's are not written. */
+static void NAME(values16_)(const ls_attn *a, int q0, const uint8_t *const *block, span seen, ls_attn_space *s, uint8_t *part) {
     size_t bytes = ls_attn_part_bytes(a), values = ls_kv_layout_of(a).values;
     for (int d = 0; d < a->d; d += 2 * W) {
         if (d + W >= a->d) {
-            NAME(last_values16_)(a, q0, block, all, s, part, d);
+            NAME(last_values16_)(a, q0, block, seen, s, part, d);
             break;
         }
         vi high[NQ][2], low[NQ][2];
         for (int i = 0; i < NQ; i++) high[i][0] = high[i][1] = low[i][0] = low[i][1] = vi_set(0);
-        int key = all.begin;
+        int key = seen.begin;
         do {
             const int16_t *v = (const int16_t *)(const void *)(block[key / LS_KV_BLOCK] + values) + key % LS_KV_BLOCK * a->dp + 2 * d;
             vi v0 = vi_load(v), v1 = vi_load(v + 2 * W);
@@ -126,7 +125,7 @@ static void NAME(values16_)(const ls_attn *a, int q0, const uint8_t *const *bloc
                 low[i][0] = vi_dot16(low[i][0], v0, l);
                 low[i][1] = vi_dot16(low[i][1], v1, l);
             }
-        } while ((key += 2) < all.end);
+        } while ((key += 2) < seen.end);
         for (int i = 0; i < NQ; i++) {
             int64_t *o = (int64_t *)(void *)(part + (size_t)(q0 + i) * bytes + sizeof(ls_attn_part)) + d;
             for (int n = 0; n < 2; n++) vq_store(o + n * W, vq_add(vi_mul_wide(high[i][n], vi_set(256)), vi_mul_wide(low[i][n], vi_set(1))));
@@ -134,14 +133,14 @@ static void NAME(values16_)(const ls_attn *a, int q0, const uint8_t *const *bloc
     }
 }
 
-static void NAME(values8_)(const ls_attn *a, int q0, const uint8_t *const *block, span all, ls_attn_space *s, uint8_t *part) {
+static void NAME(values8_)(const ls_attn *a, int q0, const uint8_t *const *block, span seen, ls_attn_space *s, uint8_t *part) {
     const ls_kv_layout layout = ls_kv_layout_of(a);
     const int scales = a->dp / LS_EXACT_KV_BLOCK;
     size_t bytes = ls_attn_part_bytes(a);
     for (int d = 0; d < a->dp; d += 2 * W) {
         vi high[NQ][2], low[NQ][2];
         for (int i = 0; i < NQ; i++) high[i][0] = high[i][1] = low[i][0] = low[i][1] = vi_set(0);
-        int key = all.begin;
+        int key = seen.begin;
         do {
             const uint8_t *head = block[key / LS_KV_BLOCK], *scale = head + layout.value_scale + key % LS_KV_BLOCK * scales;
             const int8_t *v = (const int8_t *)(const void *)(head + layout.values) + key % LS_KV_BLOCK * a->dp + 2 * d;
@@ -154,7 +153,7 @@ static void NAME(values8_)(const ls_attn *a, int q0, const uint8_t *const *block
                 low[i][0] = vi_dot16(low[i][0], v0, l);
                 low[i][1] = vi_dot16(low[i][1], v1, l);
             }
-        } while ((key += 2) < all.end);
+        } while ((key += 2) < seen.end);
         for (int i = 0; i < NQ; i++) {
             int64_t *o = (int64_t *)(void *)(part + (size_t)(q0 + i) * bytes + sizeof(ls_attn_part)) + d;
             for (int n = 0; n < 2; n++) vq_store(o + n * W, vq_add(vi_mul_wide(high[i][n], vi_set(256)), vi_mul_wide(low[i][n], vi_set(1))));
@@ -162,16 +161,16 @@ static void NAME(values8_)(const ls_attn *a, int q0, const uint8_t *const *block
     }
 }
 
-static void NAME(values24_)(const ls_attn *a, int q0, const uint8_t *const *block, span all, ls_attn_space *s, uint8_t *part) {
+static void NAME(values24_)(const ls_attn *a, int q0, const uint8_t *const *block, span seen, ls_attn_space *s, uint8_t *part) {
     size_t bytes = ls_attn_part_bytes(a), values = ls_kv_layout_of(a).values;
     for (int d = 0; d < a->d; d += W) {
         vq sum[NQ];
         for (int i = 0; i < NQ; i++) sum[i] = vq_zero();
-        int key = all.begin;
+        int key = seen.begin;
         do {
             vi v = vi_load((const int32_t *)(const void *)(block[key / LS_KV_BLOCK] + values) + key % LS_KV_BLOCK * a->dp + d);
             for (int i = 0; i < NQ; i++) sum[i] = vq_mac(sum[i], v, s->w[q0 + i][key]);
-        } while (++key < all.end);
+        } while (++key < seen.end);
         for (int i = 0; i < NQ; i++) vq_store((int64_t *)(void *)(part + (size_t)(q0 + i) * bytes + sizeof(ls_attn_part)) + d, sum[i]);
     }
 }

@@ -35,6 +35,7 @@ typedef struct ls_kv_layout {
 /* Up to LS_ATTN_TILE queries over one key head of one sequence. */
 typedef struct ls_attn_tile {
     int n;
+    bool far;                                        /* its keys and values are worth fetching ahead: they are in no near cache */
     int64_t first[LS_ATTN_TILE], last[LS_ATTN_TILE]; /* visible keys of each query */
     int e[LS_ATTN_TILE];                             /* block exponents */
     int32_t *q; /* [n][dp]. exact16: dp / 2 pairs of high bytes, then of low bytes (q = 256 h + l) as int16; exact16-kv8: dp / 2 pairs of

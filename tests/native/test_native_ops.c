@@ -294,7 +294,7 @@ static void attention_of(const ls_ops *ops, ls_contract contract, attention_case
     float *k = values(size, c.kind), *v = values(size, c.kind), *q = values((int64_t)c.heads * c.d, c.kind), y[LS_ATTN_TILE * 512], want[512];
     uint8_t **block = fill_blocks(ops, &a, k, v, c.keys);
     ls_span sees[LS_ATTN_TILE];
-    ls_attn_tile t = {.n = c.heads, .q = guarded((size_t)(c.heads * a.dp) * sizeof *t.q)};
+    ls_attn_tile t = {.n = c.heads, .far = next() % 2, .q = guarded((size_t)(c.heads * a.dp) * sizeof *t.q)};
     for (int i = 0; i < c.heads; i++) {
         int32_t m[512];
         int exponent = ls_attn_quantise_query(ops, &a, m, q + (int64_t)i * c.d);
