@@ -139,10 +139,15 @@ LS_INLINE void v_sums_across(const lanes x[4], int32_t sum[4]) {
     __m256i t = _mm256_hadd_epi32(_mm256_hadd_epi32(s[0], s[1]), _mm256_hadd_epi32(s[2], s[3]));
     _mm_storeu_si128((void *)sum, _mm_add_epi32(_mm256_castsi256_si128(t), _mm256_extracti128_si256(t, 1)));
 }
-LS_INLINE int32_t v_cross(lanes x) {
-    __m128i a = _mm256_extracti128_si256(x.a, 1), b = _mm256_extracti128_si256(x.b, 1);
-    __m128i h = _mm_add_epi32(_mm_mullo_epi32(a, _mm_shuffle_epi32(a, 0x4E)), _mm_mullo_epi32(b, _mm_shuffle_epi32(b, 0x4E)));
-    return _mm_cvtsi128_si32(_mm_add_epi32(h, _mm_shuffle_epi32(h, 0xB1)));
+/* Pairs of columns as halves of a lane: the upper two lanes of each 128 bits are what meets. */
+LS_INLINE __m256i cross_pairs(lanes x) {
+    __m256i q = _mm256_permute4x64_epi64(_mm256_packs_epi32(x.a, x.b), 0xD8);
+    return _mm256_madd_epi16(q, _mm256_shuffle_epi32(q, 0xB1));
+}
+LS_INLINE void v_cross_across(const lanes x[4], int32_t cross[4]) {
+    __m256i low = _mm256_unpackhi_epi32(cross_pairs(x[0]), cross_pairs(x[1])), high = _mm256_unpackhi_epi32(cross_pairs(x[2]), cross_pairs(x[3]));
+    __m256i s = _mm256_unpacklo_epi64(low, high);
+    _mm_storeu_si128((void *)cross, _mm_add_epi32(_mm256_castsi256_si128(s), _mm256_extracti128_si256(s, 1)));
 }
 /* Values fit 16 bits, so the saturation of the pack instruction does nothing. */
 LS_INLINE void v_store16(int16_t *p, lanes x) {

@@ -114,8 +114,17 @@ LS_INLINE void v_sums_across(const lanes a[4], int32_t sum[4]) {
     __m256i h = _mm256_add_epi32(_mm512_castsi512_si256(s), _mm512_extracti64x4_epi64(s, 1));
     _mm_storeu_si128((void *)sum, _mm_add_epi32(_mm256_castsi256_si128(h), _mm256_extracti128_si256(h, 1)));
 }
-LS_INLINE int32_t v_cross(lanes a) {
-    return _mm512_mask_reduce_add_epi32(0x3030, _mm512_mullo_epi32(a, _mm512_shuffle_epi32(a, _MM_PERM_BADC)));
+/* Pairs of columns as halves of a lane: of each four lanes the last two are what meets. */
+LS_INLINE __m512i cross_pairs(lanes a, lanes b) {
+    __m512i q = _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtepi32_epi16(a)), _mm512_cvtepi32_epi16(b), 1);
+    return _mm512_madd_epi16(q, _mm512_shuffle_epi32(q, _MM_PERM_CDAB));
+}
+LS_INLINE void v_cross_across(const lanes a[4], int32_t cross[4]) {
+    const __m512i first = _mm512_setr_epi32(2, 10, 18, 26, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+    __m512i low = cross_pairs(a[0], a[1]), high = cross_pairs(a[2], a[3]);
+    low = _mm512_add_epi32(low, _mm512_shuffle_i64x2(low, low, 0xB1));
+    high = _mm512_add_epi32(high, _mm512_shuffle_i64x2(high, high, 0xB1));
+    _mm_storeu_si128((void *)cross, _mm512_castsi512_si128(_mm512_permutex2var_epi32(low, first, high)));
 }
 LS_INLINE void v_store16(int16_t *p, lanes a) { _mm256_storeu_si256((void *)p, _mm512_cvtepi32_epi16(a)); }
 

@@ -194,11 +194,13 @@ LS_INLINE void v_sums_across(const lanes a[4], int32_t sum[4]) {
         sum[n] = s;
     }
 }
-/* The sum of a[8i + 4] a[8i + 6] + a[8i + 5] a[8i + 7], modulo 2^32; 16-bit integers. */
-LS_INLINE int32_t v_cross(lanes a) {
-    uint32_t s = 0;
-    for (int i = 4; i < 16; i += 8) s += (uint32_t)(a.v[i] * a.v[i + 2]) + (uint32_t)(a.v[i + 1] * a.v[i + 3]);
-    return (int32_t)s;
+/* The sum of a[8i + 4] a[8i + 6] + a[8i + 5] a[8i + 7] of each of four, modulo 2^32; integers of at most 127 * 2^8. */
+LS_INLINE void v_cross_across(const lanes a[4], int32_t cross[4]) {
+    for (int n = 0; n < 4; n++) {
+        uint32_t s = 0;
+        for (int i = 4; i < 16; i += 8) s += (uint32_t)(a[n].v[i] * a[n].v[i + 2]) + (uint32_t)(a[n].v[i + 1] * a[n].v[i + 3]);
+        cross[n] = (int32_t)s;
+    }
 }
 /* The low halves as sixteen 16-bit integers. */
 LS_INLINE void v_store16(int16_t *p, lanes a) { EACH p[i] = (int16_t)a.v[i]; }

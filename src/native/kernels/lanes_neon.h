@@ -152,7 +152,9 @@ LS_INLINE void v_sums_across(const lanes x[4], int32_t sum[4]) {
     vst1q_s32(sum, vpaddq_s32(vpaddq_s32(sum4(x[0]), sum4(x[1])), vpaddq_s32(sum4(x[2]), sum4(x[3]))));
 }
 LS_INLINE int32x2_t cross2(int32x4_t x) { return vmul_s32(vget_low_s32(x), vget_high_s32(x)); }
-LS_INLINE int32_t v_cross(lanes x) { return vaddv_s32(vadd_s32(cross2(x.b), cross2(x.d))); }
+LS_INLINE void v_cross_across(const lanes x[4], int32_t cross[4]) {
+    for (int i = 0; i < 4; i++) cross[i] = vaddv_s32(vadd_s32(cross2(x[i].b), cross2(x[i].d)));
+}
 LS_INLINE void v_store16(int16_t *p, lanes x) {
     vst1q_s16(p, vmovn_high_s32(vmovn_s32(x.a), x.b));
     vst1q_s16(p + 8, vmovn_high_s32(vmovn_s32(x.c), x.d));

@@ -24,14 +24,14 @@ LS_INLINE void quantise_block(const ls_acts *a, int64_t row, int64_t b, const fl
             high[i] = v_sar(v_add(q[i], v_set(2048)), 12);
             q[i] = v_sub(q[i], v_shl(high[i], 12));
             v_store16(ls_acts_plane(a, row, 0) + k, high[i]);
-            if (cross) s.cross[0][i] = v_cross(high[i]);
         }
         v_store16(ls_acts_plane(a, row, planes - 1) + k, q[i]);
-        if (cross) s.cross[planes - 1][i] = v_cross(q[i]);
     }
     if (!summed) return;
     if (planes == 2) v_sums_across(high, s.plane[0]);
     v_sums_across(q, s.plane[planes - 1]);
+    if (planes == 2 && cross) v_cross_across(high, s.cross[0]);
+    if (cross) v_cross_across(q, s.cross[planes - 1]);
     ls_acts_put_sums(a, row, b, planes, &s);
 }
 
