@@ -340,7 +340,7 @@ V_BODY void amx_outputs(const ls_packed *w, int64_t tile, int64_t tile_end, cons
         int64_t n = row_end - row < most ? row_end - row : most;
         amx_tiles(w, data, unit, x, row, n, step, k, &held, kind, xp);
         for (int64_t r = 0; r < n; r++)
-            for (int t = 0; t < V_TILES && tile + t < tile_end; t++) finish(w, (tile + t) * LS_TILE, &k->rows[r][t], x, row + r, out, xp);
+            for (int t = 0; t < V_TILES && tile + t < tile_end; t++) finish(w, tile + t, &k->rows[r][t], x, row + r, out, xp);
     }
 }
 

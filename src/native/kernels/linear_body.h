@@ -160,13 +160,33 @@ V_BODY void add_part(sums *z, const sums *part, int xp) {
     else *z = (sums){w_add_part(z->acc, part->acc), w_add_part(z->accx, part->accx)};
 }
 
-/* Writes one tile of one output row: at most sixteen outputs from column |n| on. */
-V_BODY void finish(const ls_packed *w, int64_t n, const sums *z, const ls_acts *x, int64_t row, const ls_linear_out *out, int xp) {
+/* What turns the sums of one tile into at most sixteen outputs: its powers and biases, how many there are, and where those of row 0 go. */
+typedef struct ending {
+    floats power, bias;
+    bool biased;
+    int count;
+    float *y;
+} ending;
+
+V_BODY ending ending_of(const ls_packed *w, int64_t tile, const ls_linear_out *out) {
+    const int64_t n = tile * LS_TILE;
+    ending e = {.power = f_power(ls_packed_powers(w, tile) + LS_TILE), .biased = out->bias, .y = out->y + (n - out->first)};
+    e.count = w->rows - n < LS_TILE ? (int)(w->rows - n) : LS_TILE;
+    e.bias = out->bias ? f_canon(f_load_n(out->bias + n, e.count)) : f_set(0);
+    return e;
+}
+
+/* Writes one tile of one output row, |at| behind row 0. */
+V_BODY void finish_row(const ls_packed *w, const ending *e, const sums *z, float factor, int64_t at, int xp) {
     wide total = xp == 2 && w->form.has_min ? w_add_shifted(z->acc, z->accx, w->form.c) : z->acc;
-    int count = w->rows - n < LS_TILE ? (int)(w->rows - n) : LS_TILE;
-    floats y = f_canon(f_mul(f_mul(w_to_floats(&total), f_power(ls_packed_powers(w, n / LS_TILE) + LS_TILE)), f_set(x->factor[row])));
-    if (out->bias) y = f_canon(f_add(y, f_canon(f_load_n(out->bias + n, count))));
-    f_store_n(out->y + row * out->stride + (n - out->first), y, count);
+    floats y = f_canon(f_mul(f_mul(w_to_floats(&total), e->power), f_set(factor)));
+    if (e->biased) y = f_canon(f_add(y, e->bias));
+    f_store_n(e->y + at, y, e->count);
+}
+
+V_BODY void finish(const ls_packed *w, int64_t tile, const sums *z, const ls_acts *x, int64_t row, const ls_linear_out *out, int xp) {
+    const ending e = ending_of(w, tile, out);
+    finish_row(w, &e, z, x->factor[row], row * out->stride, xp);
 }
 
 /* Bytes between what is multiplied and what is fetched first, and how often a line is fetched before it is multiplied. */
@@ -381,7 +401,7 @@ V_BODY void several_rows_tiles(const ls_packed *w, int64_t tile, int64_t tile_en
         }
         for (int64_t r = 0; r < n; r++)
             for (int c = 0; c < V_TILES && tile + c < tile_end; c++)
-                finish(w, (tile + c) * LS_TILE, &t->sums[r * V_TILES + c], x, row + r, out, xp);
+                finish(w, tile + c, &t->sums[r * V_TILES + c], x, row + r, out, xp);
     }
 }
 

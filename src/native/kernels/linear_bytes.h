@@ -83,7 +83,7 @@ V_BODY void byte_rows(const ls_packed *w, int64_t tile_begin, int64_t tile_end, 
         const uint8_t *tile = w->data + (size_t)i * w->tile_bytes;
         sums z[BYTE_ROWS];
         byte_tile(w, tile, f_power(ls_packed_powers(w, i)), kind, size, l, z, n);
-        for (int r = 0; r < n; r++) finish(w, i * LS_TILE, &z[r], x, row + r, out, 1);
+        for (int r = 0; r < n; r++) finish(w, i, &z[r], x, row + r, out, 1);
     }
 }
 

@@ -239,20 +239,23 @@ LS_APART void cross_rows_2(const ls_packed *w, const cross_piece *p, const cross
 
 /* Tile |at| of piece |p| into the table. */
 V_BODY void cross_unpack(const ls_packed *w, const cross_piece *p, int at, int64_t tile_end, cross_table *t, int kind) {
-    const int64_t parts = w->form.group / 16;
-    const uint8_t *tile = tile_data(w, p->tile + at, tile_end);
+    const int parts = w->form.group / 16;
+    const size_t span_bytes = w->span_bytes;
+    const uint8_t *tile = tile_data(w, p->tile + at, tile_end), *span = tile + w->span_at + (size_t)p->begin * span_bytes;
     lanes zero = v_set(w->form.zero | w->form.zero << 16), cross = v_set(0);
     uint8_t *to = (uint8_t *)t->pairs + at * 64, *cross_to = (uint8_t *)t->cross + at * 64;
-    for (int64_t k = p->begin; k < p->end; k++)
+    int left = parts; /* of the group */
+    for (int64_t k = p->begin; k < p->end; k++, span += span_bytes)
         V_UNROLL for (int part = 0; part < 2; part++) {
             lanes w16[8];
             V_UNROLL for (int i = 0; i < 8; i++, to += CROSS_TILES * 64) {
-                weight_pair(kind, tile + w->span_at + (size_t)k * w->span_bytes, part * 8 + i, &w16[i]);
+                weight_pair(kind, span, part * 8 + i, &w16[i]);
                 w16[i] = v_sub16(w16[i], zero);
                 v_store(to, w16[i]);
             }
             cross = v_dot(v_dot(cross, w16[2], w16[3]), w16[6], w16[7]);
-            if ((2 * k + part + 1) % parts) continue;
+            if (--left) continue;
+            left = parts;
             v_store(cross_to, cross);
             cross_to += CROSS_TILES * 64;
             cross = v_set(0);
@@ -266,22 +269,25 @@ V_BODY void cross_tiles(const ls_packed *w, int64_t tile, int64_t tile_end, int 
     cross_rows_fn *const add_rows = xp == 1 ? cross_rows_1 : cross_rows_2;
     const int64_t chunk = piece_spans(w, CROSS_CHUNK);
     const bool apart = xp == 2 && w->form.has_min; /* minima have sums of their own */
+    const int ends = tile_end - tile < tiles ? (int)(tile_end - tile) : tiles;
+    ending end[CROSS_TILES];
+    for (int c = 0; c < ends; c++) end[c] = ending_of(w, tile + c, out);
     int64_t held = -1; /* first span of what the table holds */
     for (int64_t row = row_begin; row < row_end; row += LS_LINEAR_TOKENS) {
         const int64_t n = row_end - row < LS_LINEAR_TOKENS ? row_end - row : LS_LINEAR_TOKENS;
         memset(t->acc, 0, (size_t)n * sizeof *t->acc);
         if (apart) memset(t->accx, 0, (size_t)n * sizeof *t->accx);
         for (int64_t k = 0; k < w->spans; k += chunk) {
-            const int64_t end = w->spans - k < chunk ? w->spans : k + chunk;
-            const cross_piece piece = {tile, k, end, tiles}, after = {tile, end, w->spans - end < chunk ? w->spans : end + chunk, tiles};
+            const int64_t next = w->spans - k < chunk ? w->spans : k + chunk;
+            const cross_piece piece = {tile, k, next, tiles}, after = {tile, next, w->spans - next < chunk ? w->spans : next + chunk, tiles};
             const cross_piece next_tiles = {tile + tiles, 0, chunk < w->spans ? chunk : w->spans, tiles};
             for (int c = 0; c < tiles && held != k; c++) cross_unpack(w, &piece, c, tile_end, t, kind);
             held = k;
-            add_rows(w, &piece, end < w->spans ? &after : &next_tiles, t, x, row, n);
+            add_rows(w, &piece, next < w->spans ? &after : &next_tiles, t, x, row, n);
         }
         for (int64_t r = 0; r < n; r++)
-            for (int c = 0; c < tiles && tile + c < tile_end; c++)
-                finish(w, (tile + c) * LS_TILE, &(sums){t->acc[r][c], apart ? t->accx[r][c] : w_zero()}, x, row + r, out, xp);
+            for (int c = 0; c < ends; c++)
+                finish_row(w, &end[c], &(sums){t->acc[r][c], apart ? t->accx[r][c] : w_zero()}, x->factor[row + r], (row + r) * out->stride, xp);
     }
 }
 

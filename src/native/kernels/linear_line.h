@@ -216,7 +216,7 @@ V_BODY void line_tiles(const ls_packed *w, int64_t tile, int64_t tile_end, const
         line_spans(w, data, k, w->spans - k < most ? w->spans : k + most, kind, xp, size, l, unit, r, part, tiles);
         for (int t = 0; t < tiles; t++) add_part(&z[t], &part[t], xp);
     }
-    for (int t = 0; t < tiles && tile + t < tile_end; t++) finish(w, (tile + t) * LS_TILE, &z[t], x, row, out, xp);
+    for (int t = 0; t < tiles && tile + t < tile_end; t++) finish(w, tile + t, &z[t], x, row, out, xp);
 }
 
 V_BODY void one_row(const ls_packed *w, int64_t tile_begin, int64_t tile_end, const ls_acts *x, int64_t row, const ls_linear_out *out, int kind, int xp,

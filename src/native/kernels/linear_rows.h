@@ -145,7 +145,7 @@ V_BODY void patch_rows(const ls_packed *w, const rows_by_tiles *a, const ls_acts
     fetch_next(&p, w, a, row, n, tiles, size);
     multiply_patch(w, &p, kind, xp, size, z, n, tiles);
     for (int r = 0; r < n; r++)
-        for (int t = 0; t < tiles && a->tile + t < a->tile_end; t++) finish(w, (a->tile + t) * LS_TILE, &z[r][t], x, row + r, out, xp);
+        for (int t = 0; t < tiles && a->tile + t < a->tile_end; t++) finish(w, a->tile + t, &z[r][t], x, row + r, out, xp);
 }
 
 V_BODY void direct_rows(const ls_packed *w, int64_t tile_begin, int64_t tile_end, const ls_acts *x, int64_t row_begin, int64_t row_end,
