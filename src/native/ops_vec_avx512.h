@@ -62,7 +62,11 @@ static inline vi vi_srlv(vi a, vi n) { return _mm512_srlv_epi32(a, n); }
 static inline vi vi_swap_pairs(vi a) { return _mm512_shuffle_epi32(a, _MM_PERM_CDAB); }
 static inline vf vi_float(vi a) { return _mm512_cvtepi32_ps(a); }
 static inline vf vi_float_unsigned(vi a) { return _mm512_cvtepu32_ps(a); }
-static inline vi vi_dot16(vi acc, vi a, vi b) { return _mm512_dpwssd_epi32(acc, a, b); }
+/* As text: around the intrinsic gcc 12 copies every sum of a loop to another register and back. */
+static inline vi vi_dot16(vi acc, vi a, vi b) {
+    __asm__("vpdpwssd %2, %1, %0" : "+v"(acc) : "v"(a), "v"(b));
+    return acc;
+}
 static inline vi vi_mac16(vi acc, vi a, vi b) { return vi_dot16(acc, a, b); }
 static inline int32_t vi_largest(vi a) { return _mm512_reduce_max_epi32(a); }
 static inline int32_t vi_sum(vi a) { return _mm512_reduce_add_epi32(a); }
