@@ -1,7 +1,8 @@
 /* Functions on integers and activations over the vector vocabulary of the including file. Formulas and ranges: docs/contracts.md section 7; reference:
  * reference/exact_act.c.
  *
- * Most take |n| <= IN_STEP vectors and do each operation on all of them before the next: one vector alone is a long chain of products that wait for each other. */
+ * Most take |n| <= IN_STEP vectors and do each operation on all of them before the next: one vector alone is a long chain of products that wait for
+ * each other. */
 #include "contract/exact.h"
 #include "graph/graph.h"
 

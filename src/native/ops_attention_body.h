@@ -90,6 +90,12 @@ static void wide_scores(const ls_attn *a, int query_exp, const uint8_t *exponent
         for (int i = 0; i < LS_KV_BLOCK; i++) z[i] = ls_scaled_score(wide_product(a->c, z[i]), a->k, unit + exponent[i]);
 }
 
+/* Where the keys of |s| that are in the block of |key| end. */
+static inline int block_stop(int key, span s) {
+    int stop = (key / LS_KV_BLOCK + 1) * LS_KV_BLOCK;
+    return stop < s.end ? stop : s.end;
+}
+
 #define NQ 1
 #include "native/ops_attention_tile.h"
 #define NQ 2

@@ -93,12 +93,17 @@ static void NAME(last_values16_)(const ls_attn *a, int q0, const uint8_t *const 
     for (int i = 0; i < NQ; i++) high[i] = low[i] = vi_set(0);
     int key = seen.begin;
     do {
-        vi v = vi_load((const int16_t *)(const void *)(block[key / LS_KV_BLOCK] + values) + key % LS_KV_BLOCK * a->dp + 2 * d);
-        for (int i = 0; i < NQ; i++) {
-            high[i] = vi_dot16(high[i], v, vi_set(pair_at(s->half[q0 + i][0] + key)));
-            low[i] = vi_dot16(low[i], v, vi_set(pair_at(s->half[q0 + i][1] + key)));
-        }
-    } while ((key += 2) < seen.end);
+        const int stop = block_stop(key, seen);
+        const int16_t *v = (const int16_t *)(const void *)(block[key / LS_KV_BLOCK] + values) + key % LS_KV_BLOCK * a->dp + 2 * d;
+        do {
+            vi v0 = vi_load(v);
+            for (int i = 0; i < NQ; i++) {
+                high[i] = vi_dot16(high[i], v0, vi_set(pair_at(s->half[q0 + i][0] + key)));
+                low[i] = vi_dot16(low[i], v0, vi_set(pair_at(s->half[q0 + i][1] + key)));
+            }
+            v += 2 * a->dp;
+        } while ((key += 2) < stop);
+    } while (key < seen.end);
     for (int i = 0; i < NQ; i++)
         vq_store((int64_t *)(void *)(part + (size_t)(q0 + i) * bytes + sizeof(ls_attn_part)) + d,
                  vq_add(vi_mul_wide(high[i], vi_set(256)), vi_mul_wide(low[i], vi_set(1))));
@@ -116,16 +121,20 @@ static void NAME(values16_)(const ls_attn *a, int q0, const uint8_t *const *bloc
         for (int i = 0; i < NQ; i++) high[i][0] = high[i][1] = low[i][0] = low[i][1] = vi_set(0);
         int key = seen.begin;
         do {
+            const int stop = block_stop(key, seen);
             const int16_t *v = (const int16_t *)(const void *)(block[key / LS_KV_BLOCK] + values) + key % LS_KV_BLOCK * a->dp + 2 * d;
-            vi v0 = vi_load(v), v1 = vi_load(v + 2 * W);
-            for (int i = 0; i < NQ; i++) {
-                vi h = vi_set(pair_at(s->half[q0 + i][0] + key)), l = vi_set(pair_at(s->half[q0 + i][1] + key));
-                high[i][0] = vi_dot16(high[i][0], v0, h);
-                high[i][1] = vi_dot16(high[i][1], v1, h);
-                low[i][0] = vi_dot16(low[i][0], v0, l);
-                low[i][1] = vi_dot16(low[i][1], v1, l);
-            }
-        } while ((key += 2) < seen.end);
+            do {
+                vi v0 = vi_load(v), v1 = vi_load(v + 2 * W);
+                for (int i = 0; i < NQ; i++) {
+                    vi h = vi_set(pair_at(s->half[q0 + i][0] + key)), l = vi_set(pair_at(s->half[q0 + i][1] + key));
+                    high[i][0] = vi_dot16(high[i][0], v0, h);
+                    high[i][1] = vi_dot16(high[i][1], v1, h);
+                    low[i][0] = vi_dot16(low[i][0], v0, l);
+                    low[i][1] = vi_dot16(low[i][1], v1, l);
+                }
+                v += 2 * a->dp;
+            } while ((key += 2) < stop);
+        } while (key < seen.end);
         for (int i = 0; i < NQ; i++) {
             int64_t *o = (int64_t *)(void *)(part + (size_t)(q0 + i) * bytes + sizeof(ls_attn_part)) + d;
             for (int n = 0; n < 2; n++) vq_store(o + n * W, vq_add(vi_mul_wide(high[i][n], vi_set(256)), vi_mul_wide(low[i][n], vi_set(1))));
@@ -142,18 +151,23 @@ static void NAME(values8_)(const ls_attn *a, int q0, const uint8_t *const *block
         for (int i = 0; i < NQ; i++) high[i][0] = high[i][1] = low[i][0] = low[i][1] = vi_set(0);
         int key = seen.begin;
         do {
+            const int stop = block_stop(key, seen);
             const uint8_t *head = block[key / LS_KV_BLOCK], *scale = head + layout.value_scale + key % LS_KV_BLOCK * scales;
             const int8_t *v = (const int8_t *)(const void *)(head + layout.values) + key % LS_KV_BLOCK * a->dp + 2 * d;
-            vi v0 = vi_mul16(vi_load_pairs8(v), scale_pair(scale + d / LS_EXACT_KV_BLOCK * 2));
-            vi v1 = vi_mul16(vi_load_pairs8(v + 2 * W), scale_pair(scale + (d + W) / LS_EXACT_KV_BLOCK * 2));
-            for (int i = 0; i < NQ; i++) {
-                vi h = vi_set(pair_at(s->half[q0 + i][0] + key)), l = vi_set(pair_at(s->half[q0 + i][1] + key));
-                high[i][0] = vi_dot16(high[i][0], v0, h);
-                high[i][1] = vi_dot16(high[i][1], v1, h);
-                low[i][0] = vi_dot16(low[i][0], v0, l);
-                low[i][1] = vi_dot16(low[i][1], v1, l);
-            }
-        } while ((key += 2) < seen.end);
+            do {
+                vi v0 = vi_mul16(vi_load_pairs8(v), scale_pair(scale + d / LS_EXACT_KV_BLOCK * 2));
+                vi v1 = vi_mul16(vi_load_pairs8(v + 2 * W), scale_pair(scale + (d + W) / LS_EXACT_KV_BLOCK * 2));
+                for (int i = 0; i < NQ; i++) {
+                    vi h = vi_set(pair_at(s->half[q0 + i][0] + key)), l = vi_set(pair_at(s->half[q0 + i][1] + key));
+                    high[i][0] = vi_dot16(high[i][0], v0, h);
+                    high[i][1] = vi_dot16(high[i][1], v1, h);
+                    low[i][0] = vi_dot16(low[i][0], v0, l);
+                    low[i][1] = vi_dot16(low[i][1], v1, l);
+                }
+                v += 2 * a->dp;
+                scale += 2 * scales;
+            } while ((key += 2) < stop);
+        } while (key < seen.end);
         for (int i = 0; i < NQ; i++) {
             int64_t *o = (int64_t *)(void *)(part + (size_t)(q0 + i) * bytes + sizeof(ls_attn_part)) + d;
             for (int n = 0; n < 2; n++) vq_store(o + n * W, vq_add(vi_mul_wide(high[i][n], vi_set(256)), vi_mul_wide(low[i][n], vi_set(1))));
@@ -168,9 +182,14 @@ static void NAME(values24_)(const ls_attn *a, int q0, const uint8_t *const *bloc
         for (int i = 0; i < NQ; i++) sum[i] = vq_zero();
         int key = seen.begin;
         do {
-            vi v = vi_load((const int32_t *)(const void *)(block[key / LS_KV_BLOCK] + values) + key % LS_KV_BLOCK * a->dp + d);
-            for (int i = 0; i < NQ; i++) sum[i] = vq_mac(sum[i], v, s->w[q0 + i][key]);
-        } while (++key < seen.end);
+            const int stop = block_stop(key, seen);
+            const int32_t *v = (const int32_t *)(const void *)(block[key / LS_KV_BLOCK] + values) + key % LS_KV_BLOCK * a->dp + d;
+            do {
+                vi v0 = vi_load(v);
+                for (int i = 0; i < NQ; i++) sum[i] = vq_mac(sum[i], v0, s->w[q0 + i][key]);
+                v += a->dp;
+            } while (++key < stop);
+        } while (key < seen.end);
         for (int i = 0; i < NQ; i++) vq_store((int64_t *)(void *)(part + (size_t)(q0 + i) * bytes + sizeof(ls_attn_part)) + d, sum[i]);
     }
 }
