@@ -167,7 +167,7 @@ static void check_acts(const ls_ops *ops, const float *x, int64_t n) {
 
 static void acts(const ls_ops *ops) {
     for (int kind = 0; kind < KINDS; kind++)
-        for (int64_t n = 1; n <= 66; n++) {
+        for (int64_t n = 1; n <= 140; n++) {
             float *x = values(n, kind);
             check_acts(ops, x, n);
             unguard(x, (size_t)n * sizeof *x);
