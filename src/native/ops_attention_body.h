@@ -90,6 +90,12 @@ static void wide_scores(const ls_attn *a, int query_exp, const uint8_t *exponent
         for (int i = 0; i < LS_KV_BLOCK; i++) z[i] = ls_scaled_score(wide_product(a->c, z[i]), a->k, unit + exponent[i]);
 }
 
+/* Columns d to d + W - 1 of o of query |i|, from the sums of both halves of the weights. */
+static inline void store_values(uint8_t *parts, int i, size_t part_bytes, int d, vi high, vi low) {
+    int64_t *o = (int64_t *)(void *)(parts + (size_t)i * part_bytes + sizeof(ls_attn_part)) + d;
+    vq_store(o, vq_add(vi_mul_wide(high, vi_set(256)), vi_mul_wide(low, vi_set(1))));
+}
+
 /* Where the keys of |s| that are in the block of |key| end. */
 static inline int block_stop(int key, span s) {
     int stop = (key / LS_KV_BLOCK + 1) * LS_KV_BLOCK;

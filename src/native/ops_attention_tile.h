@@ -86,6 +86,17 @@ static void NAME(scores24_)(const ls_attn *a, const ls_attn_tile *t, int q0, con
     for (int i = 0; i < NQ; i++) wide_scores(a, t->e[q0 + i], exponent, s->z64[q0 + i] + key);
 }
 
+/* Adds keys |key| and |key| + 1, whose values of two vectors of columns are v0 and v1, to the sums of both halves of the weights. */
+static inline void NAME(add_pair_)(vi high[NQ][2], vi low[NQ][2], vi v0, vi v1, int q0, int key, const ls_attn_space *s) {
+    for (int i = 0; i < NQ; i++) {
+        vi h = vi_set(pair_at(s->half[q0 + i][0] + key)), l = vi_set(pair_at(s->half[q0 + i][1] + key));
+        high[i][0] = vi_dot16(high[i][0], v0, h);
+        high[i][1] = vi_dot16(high[i][1], v1, h);
+        low[i][0] = vi_dot16(low[i][0], v0, l);
+        low[i][1] = vi_dot16(low[i][1], v1, l);
+    }
+}
+
 /* W columns of o from column |d| on: the end of a head whose columns do not fill two vectors. */
 static void NAME(last_values16_)(const ls_attn *a, int q0, const uint8_t *const *block, span seen, ls_attn_space *s, uint8_t *part, int d) {
     size_t bytes = ls_attn_part_bytes(a), values = ls_kv_layout_of(a).values;
@@ -104,9 +115,7 @@ static void NAME(last_values16_)(const ls_attn *a, int q0, const uint8_t *const 
             v += 2 * a->dp;
         } while ((key += 2) < stop);
     } while (key < seen.end);
-    for (int i = 0; i < NQ; i++)
-        vq_store((int64_t *)(void *)(part + (size_t)(q0 + i) * bytes + sizeof(ls_attn_part)) + d,
-                 vq_add(vi_mul_wide(high[i], vi_set(256)), vi_mul_wide(low[i], vi_set(1))));
+    for (int i = 0; i < NQ; i++) store_values(part, q0 + i, bytes, d, high[i], low[i]);
 }
 
 /* o of each query, behind its part record, over the keys of |seen|: pairs, at least one. Columns past the head's are not written. */
@@ -125,20 +134,12 @@ static void NAME(values16_)(const ls_attn *a, int q0, const uint8_t *const *bloc
             const int16_t *v = (const int16_t *)(const void *)(block[key / LS_KV_BLOCK] + values) + key % LS_KV_BLOCK * a->dp + 2 * d;
             do {
                 vi v0 = vi_load(v), v1 = vi_load(v + 2 * W);
-                for (int i = 0; i < NQ; i++) {
-                    vi h = vi_set(pair_at(s->half[q0 + i][0] + key)), l = vi_set(pair_at(s->half[q0 + i][1] + key));
-                    high[i][0] = vi_dot16(high[i][0], v0, h);
-                    high[i][1] = vi_dot16(high[i][1], v1, h);
-                    low[i][0] = vi_dot16(low[i][0], v0, l);
-                    low[i][1] = vi_dot16(low[i][1], v1, l);
-                }
+                NAME(add_pair_)(high, low, v0, v1, q0, key, s);
                 v += 2 * a->dp;
             } while ((key += 2) < stop);
         } while (key < seen.end);
-        for (int i = 0; i < NQ; i++) {
-            int64_t *o = (int64_t *)(void *)(part + (size_t)(q0 + i) * bytes + sizeof(ls_attn_part)) + d;
-            for (int n = 0; n < 2; n++) vq_store(o + n * W, vq_add(vi_mul_wide(high[i][n], vi_set(256)), vi_mul_wide(low[i][n], vi_set(1))));
-        }
+        for (int i = 0; i < NQ; i++)
+            for (int n = 0; n < 2; n++) store_values(part, q0 + i, bytes, d + n * W, high[i][n], low[i][n]);
     }
 }
 
@@ -157,21 +158,13 @@ static void NAME(values8_)(const ls_attn *a, int q0, const uint8_t *const *block
             do {
                 vi v0 = vi_mul16(vi_load_pairs8(v), scale_pair(scale + d / LS_EXACT_KV_BLOCK * 2));
                 vi v1 = vi_mul16(vi_load_pairs8(v + 2 * W), scale_pair(scale + (d + W) / LS_EXACT_KV_BLOCK * 2));
-                for (int i = 0; i < NQ; i++) {
-                    vi h = vi_set(pair_at(s->half[q0 + i][0] + key)), l = vi_set(pair_at(s->half[q0 + i][1] + key));
-                    high[i][0] = vi_dot16(high[i][0], v0, h);
-                    high[i][1] = vi_dot16(high[i][1], v1, h);
-                    low[i][0] = vi_dot16(low[i][0], v0, l);
-                    low[i][1] = vi_dot16(low[i][1], v1, l);
-                }
+                NAME(add_pair_)(high, low, v0, v1, q0, key, s);
                 v += 2 * a->dp;
                 scale += 2 * scales;
             } while ((key += 2) < stop);
         } while (key < seen.end);
-        for (int i = 0; i < NQ; i++) {
-            int64_t *o = (int64_t *)(void *)(part + (size_t)(q0 + i) * bytes + sizeof(ls_attn_part)) + d;
-            for (int n = 0; n < 2; n++) vq_store(o + n * W, vq_add(vi_mul_wide(high[i][n], vi_set(256)), vi_mul_wide(low[i][n], vi_set(1))));
-        }
+        for (int i = 0; i < NQ; i++)
+            for (int n = 0; n < 2; n++) store_values(part, q0 + i, bytes, d + n * W, high[i][n], low[i][n]);
     }
 }
 
