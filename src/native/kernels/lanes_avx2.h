@@ -9,7 +9,7 @@
 #include "native/kernels/kernel.h"
 
 /* Register blocking of the product: one tile (two registers) by 4 rows is half of the 16 registers. */
-enum { V_TILES = 1, V_LINE_TILES = 1, V_ROWS = 4, V_ROWS_WIDE = 2 };
+enum { V_TILES = 1, V_ROWS = 4, V_ROWS_WIDE = 2 };
 
 #define V_DIRECT 0
 #define V_ASSEMBLY 0
@@ -122,6 +122,7 @@ LS_INLINE lanes v_lookup16(const uint8_t *table, lanes index) {
 LS_INLINE lanes v_dot(lanes acc, lanes w, lanes x) {
     return (lanes){_mm256_add_epi32(acc.a, _mm256_madd_epi16(w.a, x.a)), _mm256_add_epi32(acc.b, _mm256_madd_epi16(w.b, x.b))};
 }
+LS_INLINE lanes v_dot_pair(lanes acc, lanes w, const int16_t *x) { return v_dot(acc, w, v_pair(x)); }
 LS_INLINE lanes v_abs_max(lanes m, floats x) {
     __m256i clear = _mm256_set1_epi32(0x7FFFFFFF);
     return (lanes){_mm256_max_epi32(m.a, _mm256_and_si256(_mm256_castps_si256(x.a), clear)),

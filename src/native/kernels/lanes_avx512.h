@@ -8,9 +8,8 @@
 #include "contract/exact.h"
 #include "native/kernels/kernel.h"
 
-/* Register blocking of the product: 2 tiles by 4 rows have 8 sums of a group and 16 registers of sums of the row; 2 tiles by one row (LINE) have 8 or
- * more chains of sums and 4 or 8 of the row. */
-enum { V_TILES = 2, V_LINE_TILES = 2, V_ROWS = 4, V_ROWS_WIDE = 4 };
+/* Register blocking of the product: 2 tiles by 4 rows have 8 sums of a group and 16 registers of sums of the row. */
+enum { V_TILES = 2, V_ROWS = 4, V_ROWS_WIDE = 4 };
 
 #define V_DIRECT 32
 #if defined(__GNUC__) && defined(__OPTIMIZE__) && !defined(LS_SANITIZED)
@@ -103,6 +102,15 @@ LS_INLINE lanes v_lookup16(const uint8_t *table, lanes index) {
 #define V_PIN(a) ((void)(a))
 #endif
 LS_INLINE lanes v_dot(lanes acc, lanes w, lanes x) { return _mm512_dpwssd_epi32(acc, w, x); }
+/* As text where it can be: gcc 12 loads the pair into a register first. */
+LS_INLINE lanes v_dot_pair(lanes acc, lanes w, const int16_t *x) {
+#if V_ASSEMBLY
+    __asm__("vpdpwssd %2%{1to16%}, %1, %0" : "+v"(acc) : "v"(w), "m"(*(const int16_t(*)[2])x));
+    return acc;
+#else
+    return v_dot(acc, w, v_pair(x));
+#endif
+}
 LS_INLINE lanes v_abs_max(lanes m, floats x) {
     return _mm512_max_epi32(m, _mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(0x7FFFFFFF)));
 }

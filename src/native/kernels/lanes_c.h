@@ -12,7 +12,7 @@
 #include "native/kernels/kernel.h"
 
 /* Register blocking: tiles and rows whose sums are kept at once; V_ROWS_WIDE when operands have two planes. */
-enum { V_TILES = 1, V_LINE_TILES = 1, V_ROWS = 4, V_ROWS_WIDE = 2 };
+enum { V_TILES = 1, V_ROWS = 4, V_ROWS_WIDE = 2 };
 
 /* Vector levels specialise the bodies for every kernel. Here the compiler chooses: sixteen lanes in plain C are many
  * instructions, and copies of them would take minutes to compile. */
@@ -173,6 +173,8 @@ LS_INLINE lanes v_dot(lanes acc, lanes w, lanes x) {
     EACH acc.v[i] = (int32_t)((uint32_t)acc.v[i] + (uint32_t)((int16_t)w.v[i] * (int16_t)x.v[i]) + (uint32_t)((w.v[i] >> 16) * (x.v[i] >> 16)));
     return acc;
 }
+/* The same with a pair in memory. */
+LS_INLINE lanes v_dot_pair(lanes acc, lanes w, const int16_t *x) { return v_dot(acc, w, v_pair(x)); }
 /* Largest of |m| and the bits of |x| without their sign. */
 LS_INLINE lanes v_abs_max(lanes m, floats x) {
     EACH {

@@ -9,7 +9,7 @@
 #include "native/kernels/kernel.h"
 
 /* Register blocking of the product: one tile (four registers) by 4 rows is half of the 32 registers. */
-enum { V_TILES = 1, V_LINE_TILES = 1, V_ROWS = 4, V_ROWS_WIDE = 2 };
+enum { V_TILES = 1, V_ROWS = 4, V_ROWS_WIDE = 2 };
 
 #define V_DIRECT 0
 #define V_ASSEMBLY 0
@@ -144,6 +144,7 @@ LS_INLINE lanes v_dot(lanes acc, lanes w, lanes x) {
     dot8(&acc.c, &acc.d, w.c, w.d, S16(x.a));
     return acc;
 }
+LS_INLINE lanes v_dot_pair(lanes acc, lanes w, const int16_t *x) { return v_dot(acc, w, v_pair(x)); }
 LS_INLINE int32x4_t abs_max(int32x4_t m, float32x4_t x) { return vmaxq_s32(m, vreinterpretq_s32_f32(vabsq_f32(x))); }
 LS_INLINE lanes v_abs_max(lanes x, floats y) { return TWO(lanes, abs_max); }
 LS_INLINE int32_t v_max_across(lanes x) { return vmaxvq_s32(vmaxq_s32(vmaxq_s32(x.a, x.b), vmaxq_s32(x.c, x.d))); }

@@ -1,5 +1,5 @@
-/* One row of the exact linear operator, straight from packed weights to the result: V_LINE_TILES tiles share each load of an activation.
- * Included by linear_body.h. */
+/* One row of the exact linear operator, straight from packed weights to the result, one tile after the other: what is read at the memory's speed is read
+ * best as one stream. Included by linear_body.h. */
 #ifndef LS_NATIVE_KERNELS_LINEAR_LINE_H
 #define LS_NATIVE_KERNELS_LINEAR_LINE_H
 
@@ -22,15 +22,6 @@ V_BODY line line_of(const ls_acts *x, int64_t row, int xp, int size) {
 /* The sums of one tile are kept in chains, so that their latencies overlap: [chain][plane]. */
 enum { CHAINS = 4 };
 
-V_BODY int chains_of(int kind, int xp, int tiles) { return tiles > 1 && weight_planes(kind) + xp > 2 ? CHAINS / 2 : CHAINS; }
-
-/* Distances to what is fetched while byte |at| of a tile is read: from AHEAD bytes on down to a part of it, counted among every |tiles|-th tile. Lines of
- * integers are fetched at each of them, since processors drop fetches while too many are under way, and one of a line that has come costs next to nothing;
- * scales, of which a line serves several groups, at the first. */
-typedef struct reach {
-    size_t edge, near, far; /* near before the edge, far from there on */
-} reach;
-
 enum { POWERS_AHEAD = 4 }; /* tiles between the one that is read and the one whose powers are fetched */
 
 /* Where little is computed for a byte, fetches wait for addresses too: the system below may have mapped what are huge pages here in pages of 4 KiB. So of
@@ -41,19 +32,10 @@ V_BODY void fetch_page(int kind, const uint8_t *at, size_t step) {
     if (kind == LS_PACK_W8 && ((uintptr_t)at & (PAGE - 1)) < step) LS_PREFETCH_NEXT(at + PAGES_AHEAD);
 }
 
-V_BODY void reach_of(const ls_packed *w, int tiles, reach r[FETCHES]) {
-    V_UNROLL for (int i = 0; i < FETCHES; i++) {
-        size_t ahead = (size_t)AHEAD / FETCHES * (size_t)(FETCHES - i), passed = ahead / w->tile_bytes, others = (size_t)(tiles - 1) * w->tile_bytes;
-        r[i] = (reach){.edge = (passed + 1) * w->tile_bytes - ahead, .near = ahead + passed * others, .far = ahead + (passed + 1) * others};
-    }
-}
-
-V_BODY void ahead_of(const reach r[FETCHES], size_t at, size_t ahead[FETCHES]) {
-    V_UNROLL for (int i = 0; i < FETCHES; i++) ahead[i] = at < r[i].edge ? r[i].near : r[i].far;
-}
-
-V_BODY void fetch(const uint8_t *from, const size_t ahead[FETCHES]) {
-    V_UNROLL for (int i = 0; i < FETCHES; i++) LS_PREFETCH(from + ahead[i]);
+/* Fetches a line from AHEAD bytes on down to a part of it: processors drop fetches while too many are under way, and one of a line that has come costs next
+ * to nothing. */
+V_BODY void fetch(const uint8_t *from) {
+    V_UNROLL for (int i = FETCHES; i > 0; i--) LS_PREFETCH(from + (size_t)AHEAD / FETCHES * (size_t)i);
 }
 
 /* Pairs of columns in one word of a kind's first plane; floats go one by one. */
@@ -68,15 +50,15 @@ V_BODY lanes moved_bits(lanes a, int from, int to, int mask) {
     return from >= to ? v_field(a, from - to, mask << to) : v_field(v_shl16(a, to - from), 0, mask << to);
 }
 
-/* Pair |i| of a span for chain |*chain| of |chains|; |first| and |second| are the words that hold it, of integers. 4-bit integers in the upper bytes of the
+/* Pair |i| of a span for chain |*chain|; |first| and |second| are the words that hold it, of integers. 4-bit integers in the upper bytes of the
  * halves stay there, which saves shifts: the sums of the second half of the chains are 256 times too large. A chain's fits, with at most 16 columns of
  * |x| <= 32512 or 32 of |x| <= 8128: 16 * 15 * 2^8 * 32512 < 2^31. */
-V_BODY void line_pair(int kind, const uint8_t *span, lanes first, lanes second, int i, int chains, int *chain, lanes w[2]) {
-    *chain = i % chains;
+V_BODY void line_pair(int kind, const uint8_t *span, lanes first, lanes second, int i, int *chain, lanes w[2]) {
+    *chain = i % CHAINS;
     switch (kind) {
     case LS_PACK_W3: w[0] = v_field_or(first, i % 8 * 2, 3, moved_bits(second, i, 2, 1)); break;
     case LS_PACK_W4:
-        *chain = i % 4 * chains / 4;
+        *chain = i % 4 * CHAINS / 4;
         w[0] = v_field(first, i % 2 * 4, i % 4 < 2 ? 15 : 15 << 8);
         break;
     case LS_PACK_W5: w[0] = v_field_or(first, i % 4 * 4, 15, moved_bits(second, i, 4, 1)); break;
@@ -86,32 +68,24 @@ V_BODY void line_pair(int kind, const uint8_t *span, lanes first, lanes second, 
     }
 }
 
-/* Adds columns [16 * part, 16 * part + 16) of the spans at column |col|, and fetches the same of the spans at the distances |ahead|. */
-V_BODY void line_dot(int kind, int xp, const uint8_t *const span[V_LINE_TILES], const size_t ahead[FETCHES], int part, const line *l, int64_t col,
-                     lanes acc[V_LINE_TILES][CHAINS][3], int tiles) {
-    const int pairs = word_pairs(kind), chains = chains_of(kind, xp, tiles), lines = second_lines(kind);
-    lanes first[V_LINE_TILES], second[V_LINE_TILES];
-    for (int t = 0; t < tiles; t++) {
-        if (tiles == 1) V_UNROLL for (int i = lines_before(kind, part); i < lines_before(kind, part + 1); i++) fetch(span[t] + i * 64, ahead);
-        else V_UNROLL for (int i = part; i < lines; i += 2) fetch(span[t] + second_at(kind) + i * 64, ahead);
-        second[t] = lines == 1 || lines == 2 ? v_load(span[t] + second_at(kind) + (lines == 2 ? part * 64 : 0)) : v_set(0);
-    }
-    V_UNROLL for (int word = part * 8; word < part * 8 + 8; word += pairs) {
-        for (int t = 0; t < tiles; t++) {
-            first[t] = weight_planes(kind) == 2 ? v_set(0) : v_load(span[t] + word / pairs * 64);
-            V_PIN(first[t]); /* one load, not one for each field */
-            if (tiles > 1) fetch(span[t] + word / pairs * 64, ahead);
+/* Adds columns [16 * part, 16 * part + 16) of the span at column |col|. */
+V_BODY void line_dot(int kind, int xp, const uint8_t *span, int part, const line *l, int64_t col, lanes acc[CHAINS][3]) {
+    const int wp = weight_planes(kind), pairs = word_pairs(kind), lines = second_lines(kind);
+    lanes first = v_set(0), second = v_set(0);
+    V_UNROLL for (int i = lines_before(kind, part); i < lines_before(kind, part + 1); i++) fetch(span + i * 64);
+    if (lines == 1 || lines == 2) second = v_load(span + second_at(kind) + (lines == 2 ? part * 64 : 0));
+    V_UNROLL for (int i = part * 8; i < part * 8 + 8; i++) {
+        lanes w[2], x[2];
+        int chain;
+        if (wp == 1 && i % pairs == 0) {
+            first = v_load(span + i / pairs * 64);
+            V_PIN(first); /* one load, not one for each field */
         }
-        V_UNROLL for (int i = word; i < word + pairs; i++) {
-            lanes w[2], x[2];
-            for (int p = 0; p < xp; p++) x[p] = v_pair(l->x[p] + col + 2 * i);
-            V_UNROLL for (int t = 0; t < tiles; t++) {
-                int chain;
-                line_pair(kind, span[t], first[t], second[t], i, chains, &chain, w);
-                dot_step(acc[t][chain], w, weight_planes(kind), x, xp);
-                for (int j = 0; j < xp + weight_planes(kind) - 1; j++) V_PIN(acc[t][chain][j]);
-            }
-        }
+        for (int p = 0; p < xp && wp == 2; p++) x[p] = v_pair(l->x[p] + col + 2 * i);
+        line_pair(kind, span, first, second, i, &chain, w);
+        if (wp == 2) dot_step(acc[chain], w, wp, x, xp);
+        for (int p = 0; p < xp && wp == 1; p++) acc[chain][p] = v_dot_pair(acc[chain][p], w[0], l->x[p] + col + 2 * i);
+        for (int j = 0; j < xp + wp - 1; j++) V_PIN(acc[chain][j]);
     }
 }
 
@@ -129,107 +103,82 @@ V_BODY void line_starts(const ls_packed *w, const line *l, int xp, int size, int
     }
 }
 
-V_BODY void start_line(int kind, int xp, const line *l, int64_t g, lanes acc[V_LINE_TILES][CHAINS][3], int tiles) {
-    for (int t = 0; t < tiles; t++)
-        for (int n = 0; n < CHAINS; n++)
-            for (int i = 0; i < 3; i++) acc[t][n][i] = v_set(n || i >= xp || weight_planes(kind) == 2 ? 0 : l->start[i][g]);
+V_BODY void start_line(int kind, int xp, const line *l, int64_t g, lanes acc[CHAINS][3]) {
+    for (int n = 0; n < CHAINS; n++)
+        for (int i = 0; i < 3; i++) acc[n][i] = v_set(n || i >= xp || weight_planes(kind) == 2 ? 0 : l->start[i][g]);
 }
 
 /* The sum of a plane over its chains. The two that are 256 times too large together fit all but groups of 64 columns under exact16. */
-V_BODY lanes join_chains(int kind, int xp, int size, const lanes acc[CHAINS][3], int i, int chains) {
+V_BODY lanes join_chains(int kind, int xp, int size, const lanes acc[CHAINS][3], int i) {
     const bool up = kind == LS_PACK_W4, apart = up && xp == 1 && size == LS_SUM_64;
-    lanes low = acc[0][i], high = apart ? v_sar(acc[chains / 2][i], 8) : acc[chains / 2][i];
-    if (chains == 4) {
-        low = v_add(low, acc[1][i]);
-        high = v_add(high, apart ? v_sar(acc[3][i], 8) : acc[3][i]);
-    }
+    lanes low = v_add(acc[0][i], acc[1][i]), high = apart ? v_add(v_sar(acc[2][i], 8), v_sar(acc[3][i], 8)) : v_add(acc[2][i], acc[3][i]);
     return v_add(low, up && !apart ? v_sar(high, 8) : high);
 }
 
 /* A of section 3. */
-V_BODY lanes line_aligned(const ls_packed *w, int kind, int xp, int size, const line *l, int64_t block, const lanes acc[CHAINS][3], int chains) {
+V_BODY lanes line_aligned(const ls_packed *w, int kind, int xp, int size, const line *l, int64_t block, const lanes acc[CHAINS][3]) {
     const int wp = weight_planes(kind), c = w->form.c;
     lanes total[3];
-    for (int i = 0; i < xp + wp - 1; i++) total[i] = join_chains(kind, xp, size, acc, i, chains);
+    for (int i = 0; i < xp + wp - 1; i++) total[i] = join_chains(kind, xp, size, acc, i);
     if (wp == 1 && xp == 1) return v_sar_each(total[0], v_set(l->drop[block]));
     if (wp == 1) return v_sar_each(v_add(v_shl(total[0], 12 - c), v_sar(total[1], c)), v_set(l->drop[block]));
     return aligned(total, wp, xp, c, l->half[block], l->drop[block]);
 }
 
 V_BODY void end_line(const ls_packed *w, const uint8_t *tile, int kind, int xp, int size, const line *l, int64_t g, int64_t block, floats unit,
-                     const lanes acc[CHAINS][3], int chains, size_t entry, size_t ahead, sums *part) {
-    lanes s, m = v_set(0), a = line_aligned(w, kind, xp, size, l, block, acc, chains);
-    if (kind != LS_PACK_W8) LS_PREFETCH(tile + entry + ahead);
+                     const lanes acc[CHAINS][3], const uint8_t *entry, sums *part) {
+    lanes s, m = v_set(0), a = line_aligned(w, kind, xp, size, l, block, acc);
+    if (kind != LS_PACK_W8) LS_PREFETCH(entry + AHEAD);
     if (weight_planes(kind) == 2) { /* known to the compiler, unlike what load_scales() looks at */
         add_scaled(part, a, drop_scales(w, tile, g), xp);
         return;
     }
-    load_entry(w, tile, tile + entry, g, unit, &s, &m);
+    load_entry(w, tile, entry, g, unit, &s, &m);
     add_scaled(part, a, s, xp);
     if (w->form.has_min) add_mean(part, l->mean[g], m, xp);
 }
 
-/* Spans [begin, end) of |tiles| tiles by one row, added to |part|; 16 << size is the group. */
-V_BODY void line_spans(const ls_packed *w, const uint8_t *const tile[V_LINE_TILES], int64_t begin, int64_t end, int kind, int xp, int size, const line *l,
-                       const floats unit[V_LINE_TILES], const reach r[FETCHES], sums part[V_LINE_TILES], int tiles) {
+/* Spans [begin, end) of a tile by one row, added to |part|; 16 << size is the group. */
+V_BODY void line_spans(const ls_packed *w, const uint8_t *tile, int64_t begin, int64_t end, int kind, int xp, int size, const line *l, floats unit,
+                       sums *part) {
     const int step = size == LS_SUM_64 ? 2 : 1, group = 16 << size;
-    lanes acc[V_LINE_TILES][CHAINS][3];
     size_t at = w->span_at + (size_t)begin * w->span_bytes, entry = ((size_t)begin * 2 >> size) * w->entry_bytes;
+    lanes acc[CHAINS][3];
     for (int64_t k = begin; k < end; k += step) {
-        int64_t block = k / 2;
-        size_t ahead[FETCHES], entry_ahead[FETCHES];
-        ahead_of(r, at, ahead);
-        ahead_of(r, entry, entry_ahead);
-        for (int t = 0; t < tiles; t++) fetch_page(kind, tile[t] + at, (size_t)step * w->span_bytes);
+        fetch_page(kind, tile + at, (size_t)step * w->span_bytes);
         V_UNROLL for (int p = 0; p < 2 * step; p++) {
-            const uint8_t *span[V_LINE_TILES];
             int64_t g = (k * 2 + p) >> size;
-            if (p * 16 % group == 0) start_line(kind, xp, l, g, acc, tiles);
-            for (int t = 0; t < tiles; t++) span[t] = tile[t] + at;
-            line_dot(kind, xp, span, ahead, p % 2, l, (k + p / 2) * LS_SPAN, acc, tiles);
+            if (p * 16 % group == 0) start_line(kind, xp, l, g, acc);
+            line_dot(kind, xp, tile + at, p % 2, l, (k + p / 2) * LS_SPAN, acc);
             if (p % 2) at += w->span_bytes;
             if ((p + 1) * 16 % group) continue;
-            const int chains = chains_of(kind, xp, tiles);
-            V_UNROLL for (int t = 0; t < tiles; t++)
-                end_line(w, tile[t], kind, xp, size, l, g, block, unit[t], acc[t], chains, entry, entry_ahead[0], &part[t]);
+            end_line(w, tile, kind, xp, size, l, g, k / 2, unit, acc, tile + entry, part);
             entry += w->entry_bytes;
         }
     }
 }
 
-/* |tiles| tiles from |tile| on; the first stands in for those from |tile_end| on, which only the end of an odd number of tiles lacks. */
-V_BODY void line_tiles(const ls_packed *w, int64_t tile, int64_t tile_end, const ls_acts *x, int64_t row, const line *l, const ls_linear_out *out,
-                       int kind, int xp, int size, int tiles, const reach r[FETCHES]) {
+V_BODY void line_tile(const ls_packed *w, int64_t tile, const ls_acts *x, int64_t row, const line *l, const ls_linear_out *out, int kind, int xp, int size) {
     const int64_t most = part_spans(w, xp, size);
-    const uint8_t *data[V_LINE_TILES];
-    floats unit[V_LINE_TILES];
-    sums z[V_LINE_TILES], part[V_LINE_TILES];
+    const uint8_t *data = w->data + (size_t)tile * w->tile_bytes;
+    const floats unit = f_power(ls_packed_powers(w, tile));
+    sums z = {w_zero(), w_zero()};
     LS_PREFETCH(ls_packed_powers(w, tile + POWERS_AHEAD));
-    for (int t = 0; t < tiles; t++) {
-        const int64_t from = tile + t < tile_end ? tile + t : tile;
-        data[t] = w->data + (size_t)from * w->tile_bytes;
-        unit[t] = f_power(ls_packed_powers(w, from));
-    }
-    for (int t = 0; t < tiles; t++) z[t] = (sums){w_zero(), w_zero()};
     for (int64_t k = 0; k < w->spans; k += most) {
-        for (int t = 0; t < tiles; t++) part[t] = first_part(&z[t], xp);
-        line_spans(w, data, k, w->spans - k < most ? w->spans : k + most, kind, xp, size, l, unit, r, part, tiles);
-        for (int t = 0; t < tiles; t++) add_part(&z[t], &part[t], xp);
+        sums part = first_part(&z, xp);
+        line_spans(w, data, k, w->spans - k < most ? w->spans : k + most, kind, xp, size, l, unit, &part);
+        add_part(&z, &part, xp);
     }
-    for (int t = 0; t < tiles && tile + t < tile_end; t++) finish(w, tile + t, &z[t], x, row, out, xp);
+    finish(w, tile, &z, x, row, out, xp);
 }
 
 V_BODY void one_row(const ls_packed *w, int64_t tile_begin, int64_t tile_end, const ls_acts *x, int64_t row, const ls_linear_out *out, int kind, int xp,
                     int size) {
-    /* What is read at the memory's speed is read better as one stream. */
-    const int tiles = xp == 2 && weight_planes(kind) == 1 && kind != LS_PACK_W8 ? V_LINE_TILES : 1;
     line l = line_of(x, row, xp, size);
     int32_t start[2][LS_EXACT_MAX_COLS / 16];
     if (weight_planes(kind) == 1) line_starts(w, &l, xp, size, start);
     for (int i = 0; i < 2; i++) l.start[i] = start[i];
-    reach r[FETCHES];
-    reach_of(w, tiles, r);
-    for (int64_t i = tile_begin; i < tile_end; i += tiles) line_tiles(w, i, tile_end, x, row, &l, out, kind, xp, size, tiles, r);
+    for (int64_t i = tile_begin; i < tile_end; i++) line_tile(w, i, x, row, &l, out, kind, xp, size);
 }
 
 #endif
