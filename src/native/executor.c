@@ -64,12 +64,17 @@ static void count_tasks(ls_native *x) {
 static void run_task(ls_native *x, int step, int task, int thread) {
     switch (x->plan.step[step].kind) {
         case LS_STEP_ROWS: ls_native_rows_task(x, step, task); break;
-        case LS_STEP_LINEAR: ls_native_linear_task(x, step, task, thread); break;
         case LS_STEP_APPEND: ls_native_append_task(x, step, task, thread); break;
         case LS_STEP_ATTEND: ls_native_attend_task(x, step, task, thread); break;
         case LS_STEP_COMBINE: ls_native_combine_task(x, step, task, thread); break;
-        case LS_STEP_MOE: break;
+        default: break;
     }
+}
+
+static void run_tasks(ls_native *x, int step, int begin, int end, int thread) {
+    if (x->plan.step[step].kind == LS_STEP_LINEAR) ls_native_linear_tasks(x, step, begin, end, thread);
+    else
+        for (int task = begin; task < end; task++) run_task(x, step, task, thread);
 }
 
 /* What a thread fetches while it waits: the weights of its first tasks of the next products, |step|. Small passes wait for memory, which nothing else
@@ -104,9 +109,9 @@ static void look_ahead(const ls_native *x, int step, int thread, weights_ahead *
 static void run_step(ls_native *x, int step, int thread, weights_ahead *ahead) {
     const int tasks = x->run[step].tasks;
     if (tasks > x->threads) {
-        for (int t; (t = ls_share_take(x->share, thread, x->threads, step, tasks)) >= 0;) run_task(x, step, t, thread);
+        for (int t, end; (t = ls_share_take(x->share, thread, x->threads, step, tasks, &end)) >= 0;) run_tasks(x, step, t, end, thread);
     } else if (thread < tasks) {
-        run_task(x, step, thread, thread);
+        run_tasks(x, step, thread, thread + 1, thread);
     }
     look_ahead(x, step, thread, ahead);
     ls_pool_barrier(x->pool, thread, &ahead->left);

@@ -160,10 +160,10 @@ typedef struct ls_attend_scratch {
     int64_t sum[LS_MAX_HEAD];
 } ls_attend_scratch;
 
-/* Task |task| of step |step| on |thread|: rows, and products (executor_rows.c). */
+/* Task |task| of step |step|, and tasks [begin, end) on |thread|: rows, and products (executor_rows.c). */
 void ls_native_rows_task(ls_native *x, int step, int task);
 int ls_native_rows_tasks(const ls_native *x, int step);
-void ls_native_linear_task(ls_native *x, int step, int task, int thread);
+void ls_native_linear_tasks(ls_native *x, int step, int begin, int end, int thread);
 /* Weights of tasks [task, end) of the first one's matrix; of a gated unit those of its first product. */
 const uint8_t *ls_native_linear_bytes(const ls_native *x, int step, int task, int end, size_t *bytes);
 size_t ls_native_gated_floats(int max_rows);                        /* size of the scratch for the second product of a gated unit */

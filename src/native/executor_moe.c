@@ -93,8 +93,8 @@ static void gather_pair(const part *p, int pair) {
 static void phase(const part *p, int index, int n, int each, void (*item)(const part *p, int i)) {
     int tasks = (n + each - 1) / each;
     ls_share *share = p->x->moe_share + index * p->x->threads;
-    for (int t; (t = ls_share_take(share, p->thread, p->x->threads, index, tasks)) >= 0;)
-        for (int i = t * each; i < n && i < (t + 1) * each; i++) item(p, i);
+    for (int t, end; (t = ls_share_take(share, p->thread, p->x->threads, index, tasks, &end)) >= 0;)
+        for (int i = t * each; i < n && i < end * each; i++) item(p, i);
     ls_pool_barrier(p->x->pool, p->thread, NULL);
 }
 

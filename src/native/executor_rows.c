@@ -128,14 +128,15 @@ static void gated_product(ls_native *x, const ls_item *it, int64_t begin, int64_
     }
 }
 
-/* The weights that a task of products works on: tiles [begin, end) for the items from |it| on. */
+/* The weights that tasks of products work on: tiles [begin, end) for the items from |it| on, by the first |tasks| of them. */
 typedef struct linear_part {
     const ls_item *it;
-    int unit;
+    int unit, tasks;
     int64_t begin, end;
 } linear_part;
 
-static linear_part linear_part_of(const ls_native *x, int step, int task) {
+/* The part that the first of tasks [task, end) lies in. */
+static linear_part linear_part_of(const ls_native *x, int step, int task, int end) {
     const ls_step *s = &x->plan.step[step];
     const int tiles = x->run[step].cut.tiles;
     for (int k = s->begin, unit;; k += unit) {
@@ -144,25 +145,28 @@ static linear_part linear_part_of(const ls_native *x, int step, int task) {
         int tasks = (int)((all + tiles - 1) / tiles);
         unit = ls_native_linear_unit(x, s, k);
         if (task < tasks) {
-            int64_t begin = (int64_t)task * tiles;
-            return (linear_part){.it = it, .unit = unit, .begin = begin, .end = begin + tiles < all ? begin + tiles : all};
+            if (end > tasks) end = tasks;
+            int64_t last = (int64_t)end * tiles;
+            return (linear_part){.it = it, .unit = unit, .tasks = end - task, .begin = (int64_t)task * tiles, .end = last < all ? last : all};
         }
         task -= tasks;
+        end -= tasks;
     }
 }
 
 const uint8_t *ls_native_linear_bytes(const ls_native *x, int step, int task, int end, size_t *bytes) {
-    linear_part p = linear_part_of(x, step, task);
+    linear_part p = linear_part_of(x, step, task, end);
     const ls_packed *w = x->weights.node[p.it->node].matrix;
-    int64_t last = p.begin + (int64_t)(end - task) * x->run[step].cut.tiles;
-    *bytes = (size_t)((last < w->tiles ? last : w->tiles) - p.begin) * w->tile_bytes;
+    *bytes = (size_t)(p.end - p.begin) * w->tile_bytes;
     return w->data + (size_t)p.begin * w->tile_bytes;
 }
 
-void ls_native_linear_task(ls_native *x, int step, int task, int thread) {
+void ls_native_linear_tasks(ls_native *x, int step, int begin, int end, int thread) {
     const int rows = ls_native_rows(x, x->plan.step[step].selected);
-    linear_part p = linear_part_of(x, step, task);
-    const int64_t cols = x->g->nodes[p.it->node].cols;
-    if (p.unit == 3) gated_product(x, p.it, p.begin, p.end, rows, thread);
-    else product(x, p.it->node, p.begin, p.end, rows, (ls_linear_out){.y = ls_native_value(x, p.it->node), .stride = cols}, thread);
+    for (linear_part p; begin < end; begin += p.tasks) {
+        p = linear_part_of(x, step, begin, end);
+        const int64_t cols = x->g->nodes[p.it->node].cols;
+        if (p.unit == 3) gated_product(x, p.it, p.begin, p.end, rows, thread);
+        else product(x, p.it->node, p.begin, p.end, rows, (ls_linear_out){.y = ls_native_value(x, p.it->node), .stride = cols}, thread);
+    }
 }

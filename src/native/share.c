@@ -16,20 +16,22 @@ static void tasks_left(uint_least64_t word, int thread, int threads, int step, i
     if ((int)(word >> STEP_AT) != step) ls_pool_split(tasks, thread, threads, next, end);
 }
 
-/* A task of the share of |thread|: the first or the last. */
-static int take_from(ls_share *share, int thread, int threads, int step, int tasks, bool first) {
+/* Tasks of the share of |thread|: half of them from the first on for itself, one at the end for another. */
+static int take_from(ls_share *share, int thread, int threads, int step, int tasks, bool own, int *end) {
     uint_least64_t word = atomic_load_explicit(&share[thread].tasks, memory_order_relaxed), left;
-    int64_t next, end;
+    int64_t next, last, n;
     do {
-        tasks_left(word, thread, threads, step, tasks, &next, &end);
-        if (next == end) return -1;
-        left = (uint_least64_t)step << STEP_AT | (uint_least64_t)(next + first) << NEXT_AT | (uint_least64_t)(end - !first);
+        tasks_left(word, thread, threads, step, tasks, &next, &last);
+        if (next == last) return -1;
+        n = own && last - next > 1 ? (last - next) / 2 : 1;
+        left = (uint_least64_t)step << STEP_AT | (uint_least64_t)(own ? next + n : next) << NEXT_AT | (uint_least64_t)(own ? last : last - n);
     } while (!atomic_compare_exchange_weak_explicit(&share[thread].tasks, &word, left, memory_order_relaxed, memory_order_relaxed));
-    return (int)(first ? next : end - 1);
+    *end = (int)(own ? next + n : last);
+    return (int)(own ? next : last - n);
 }
 
-int ls_share_take(ls_share *share, int thread, int threads, int step, int tasks) {
-    int task = take_from(share, thread, threads, step, tasks, true);
-    for (int i = 1; i < threads && task < 0; i++) task = take_from(share, (thread + i) % threads, threads, step, tasks, false);
+int ls_share_take(ls_share *share, int thread, int threads, int step, int tasks, int *end) {
+    int task = take_from(share, thread, threads, step, tasks, true, end);
+    for (int i = 1; i < threads && task < 0; i++) task = take_from(share, (thread + i) % threads, threads, step, tasks, false, end);
     return task;
 }

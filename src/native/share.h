@@ -1,6 +1,6 @@
-/* The tasks of a step shared among threads: each thread has a run of neighbouring tasks, which it takes in order, and one that has done its own takes the
- * last of another's. So a thread reads weights one after the other, and what it fetches past the end of a task is what it reads next; yet all threads end
- * together, to within a task. */
+/* The tasks of a step shared among threads: each thread has a run of neighbouring tasks, which it takes in order, half of those left at a time, and one that
+ * has done its own takes the last of another's. So a thread reads weights one after the other, what it fetches past the end of its tasks is what it reads
+ * next, and it seldom waits for the word that others may change, which waits for all reads before; yet all threads end together, to within a task. */
 #ifndef LS_NATIVE_SHARE_H
 #define LS_NATIVE_SHARE_H
 
@@ -19,7 +19,8 @@ enum { LS_SHARE_STEPS = 0xFFFF, LS_SHARE_TASKS = 0xFFFFFF }; /* a pass has fewer
 /* Makes |share| [threads] ready for the steps of another pass; before the threads run. */
 void ls_share_reset(ls_share *share, int threads);
 
-/* The next task of |thread| in step |step|, which has |tasks|; -1: all are taken. Steps follow each other in rising order, a barrier between. */
-int ls_share_take(ls_share *share, int thread, int threads, int step, int tasks);
+/* The next tasks of |thread| in step |step|, which has |tasks|: [the returned, *end); -1: all are taken. Steps follow each other in rising order, a barrier
+ * between. */
+int ls_share_take(ls_share *share, int thread, int threads, int step, int tasks, int *end);
 
 #endif

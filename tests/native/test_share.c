@@ -8,39 +8,59 @@ enum { THREADS = 4 };
 
 static ls_share share[THREADS];
 
-static void test_own_in_order(void **state) {
-    (void)state;
-    ls_share_reset(share, THREADS);
-    for (int i = 0; i < 3; i++) /* 10 tasks are 3, 3, 2 and 2 */
-        for (int t = 0; t < THREADS; t++) assert_int_equal(ls_share_take(share, t, THREADS, 0, 10), i < 2 || t < 2 ? (t < 2 ? 3 * t : 2 + 2 * t) + i : -1);
-    for (int t = 0; t < THREADS; t++) assert_int_equal(ls_share_take(share, t, THREADS, 0, 10), -1);
+/* Thread |thread| of |threads| gets tasks [begin, end) of |tasks| in |step|; none for begin -1. */
+static void takes(int thread, int threads, int step, int tasks, int begin, int end) {
+    int got_end = end, got = ls_share_take(share, thread, threads, step, tasks, &got_end);
+    assert_int_equal(got, begin);
+    assert_int_equal(got_end, end);
 }
 
-static void test_the_last_of_others(void **state) {
+static void test_own_in_order_by_halves(void **state) {
     (void)state;
-    const int order[] = {6, 7, 9, 8, 2, 1, 0, 5, 4, 3, -1}; /* thread 2's own, then from the ends of 3, 0 and 1, which have taken nothing yet */
+    ls_share_reset(share, 2); /* 23 tasks are 12 and 11 */
+    takes(0, 2, 0, 23, 0, 6);
+    takes(1, 2, 0, 23, 12, 17);
+    takes(0, 2, 0, 23, 6, 9);
+    takes(0, 2, 0, 23, 9, 10);
+    takes(1, 2, 0, 23, 17, 20);
+    takes(0, 2, 0, 23, 10, 11);
+    takes(0, 2, 0, 23, 11, 12);
+    takes(1, 2, 0, 23, 20, 21);
+    takes(1, 2, 0, 23, 21, 22);
+    takes(1, 2, 0, 23, 22, 23);
+    for (int t = 0; t < 2; t++) takes(t, 2, 0, 23, -1, 0);
+}
+
+static void test_the_last_of_others_one_by_one(void **state) {
+    (void)state;
+    const int order[] = {6, 7, 9, 8, 2, 1, 0, 5, 4, 3}; /* thread 2's own, then from the ends of 3, 0 and 1, which have taken nothing yet */
     ls_share_reset(share, THREADS);
-    for (size_t i = 0; i < sizeof order / sizeof *order; i++) assert_int_equal(ls_share_take(share, 2, THREADS, 5, 10), order[i]);
-    for (int t = 0; t < THREADS; t++) assert_int_equal(ls_share_take(share, t, THREADS, 5, 10), -1);
+    for (size_t i = 0; i < sizeof order / sizeof *order; i++) takes(2, THREADS, 5, 10, order[i], order[i] + 1);
+    for (int t = 0; t < THREADS; t++) takes(t, THREADS, 5, 10, -1, 0);
 }
 
 static void test_owner_and_thief_meet(void **state) {
     (void)state;
     ls_share_reset(share, 2);
-    assert_int_equal(ls_share_take(share, 0, 2, 0, 4), 0);
-    assert_int_equal(ls_share_take(share, 1, 2, 0, 4), 2);
-    assert_int_equal(ls_share_take(share, 1, 2, 0, 4), 3);
-    assert_int_equal(ls_share_take(share, 1, 2, 0, 4), 1);
-    assert_int_equal(ls_share_take(share, 0, 2, 0, 4), -1);
+    takes(0, 2, 0, 16, 0, 4);
+    takes(1, 2, 0, 16, 8, 12);
+    takes(1, 2, 0, 16, 12, 14);
+    takes(1, 2, 0, 16, 14, 15);
+    takes(1, 2, 0, 16, 15, 16);
+    takes(1, 2, 0, 16, 7, 8);
+    takes(1, 2, 0, 16, 6, 7);
+    takes(0, 2, 0, 16, 4, 5);
+    takes(0, 2, 0, 16, 5, 6);
+    for (int t = 0; t < 2; t++) takes(t, 2, 0, 16, -1, 0);
 }
 
 static void test_fewer_tasks_than_threads(void **state) {
     (void)state;
     ls_share_reset(share, THREADS);
-    assert_int_equal(ls_share_take(share, 3, THREADS, 1, 1), 0);
-    assert_int_equal(ls_share_take(share, 0, THREADS, 1, 1), -1);
-    assert_int_equal(ls_share_take(share, 0, THREADS, 2, 0), -1);
-    assert_int_equal(ls_share_take(share, 0, THREADS, 3, 3), 0);
+    takes(3, THREADS, 1, 1, 0, 1);
+    takes(0, THREADS, 1, 1, -1, 0);
+    takes(0, THREADS, 2, 0, -1, 0);
+    takes(0, THREADS, 3, 3, 0, 1);
 }
 
 static void test_a_step_finds_shares_full(void **state) {
@@ -49,20 +69,25 @@ static void test_a_step_finds_shares_full(void **state) {
     for (int pass = 0; pass < 2; pass++, ls_share_reset(share, 2))
         for (int step = 0; step < 3; step++) {
             bool seen[7] = {false};
-            for (int t; (t = ls_share_take(share, step % 2, 2, step, 7)) >= 0; seen[t] = true) assert_false(seen[t]);
+            for (int t, end; (t = ls_share_take(share, step % 2, 2, step, 7, &end)) >= 0;)
+                for (; t < end; seen[t++] = true) assert_false(seen[t]);
             for (int i = 0; i < 7; i++) assert_true(seen[i]);
         }
 }
 
 static void test_largest_numbers(void **state) {
     (void)state;
+    enum { HALF = LS_SHARE_TASKS / 2 };
     ls_share_reset(share, 1);
-    assert_int_equal(ls_share_take(share, 0, 1, LS_SHARE_STEPS - 1, LS_SHARE_TASKS), 0);
-    assert_int_equal(ls_share_take(share, 0, 1, LS_SHARE_STEPS - 1, LS_SHARE_TASKS), 1);
+    takes(0, 1, LS_SHARE_STEPS - 1, LS_SHARE_TASKS, 0, HALF);
+    takes(0, 1, LS_SHARE_STEPS - 1, LS_SHARE_TASKS, HALF, HALF + (HALF + 1) / 2);
     ls_share_reset(share, 2);
-    assert_int_equal(ls_share_take(share, 1, 2, 0, LS_SHARE_TASKS), LS_SHARE_TASKS / 2 + 1);
-    for (int i = 0; i <= LS_SHARE_TASKS / 2; i++) assert_int_equal(ls_share_take(share, 0, 2, 0, LS_SHARE_TASKS), i);
-    assert_int_equal(ls_share_take(share, 0, 2, 0, LS_SHARE_TASKS), LS_SHARE_TASKS - 1);
+    takes(1, 2, 0, LS_SHARE_TASKS, HALF + 1, HALF + 1 + HALF / 2);
+    for (int left = HALF + 1, n, at = 0; left; left -= n, at += n) { /* thread 0's own */
+        n = left > 1 ? left / 2 : 1;
+        takes(0, 2, 0, LS_SHARE_TASKS, at, at + n);
+    }
+    takes(0, 2, 0, LS_SHARE_TASKS, LS_SHARE_TASKS - 1, LS_SHARE_TASKS);
 }
 
 /* ---- At the same time ---------------------------------------------------------------------------------------------- */
@@ -75,7 +100,8 @@ static ls_pool *pool;
 static void take_all(void *ctx, int thread, int threads) {
     (void)ctx;
     for (int step = 0; step < STEPS; step++) {
-        for (int t; (t = ls_share_take(share, thread, threads, step, TASKS)) >= 0;) atomic_fetch_add(&taken[step][t], 1);
+        for (int t, end; (t = ls_share_take(share, thread, threads, step, TASKS, &end)) >= 0;)
+            for (; t < end; t++) atomic_fetch_add(&taken[step][t], 1);
         ls_pool_barrier(pool, thread, NULL);
     }
 }
@@ -95,8 +121,8 @@ static void test_threads_take_each_once(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_own_in_order),
-        cmocka_unit_test(test_the_last_of_others),
+        cmocka_unit_test(test_own_in_order_by_halves),
+        cmocka_unit_test(test_the_last_of_others_one_by_one),
         cmocka_unit_test(test_owner_and_thief_meet),
         cmocka_unit_test(test_fewer_tasks_than_threads),
         cmocka_unit_test(test_a_step_finds_shares_full),
