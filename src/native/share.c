@@ -16,14 +16,14 @@ static void tasks_left(uint_least64_t word, int thread, int threads, int step, i
     if ((int)(word >> STEP_AT) != step) ls_pool_split(tasks, thread, threads, next, end);
 }
 
-/* Tasks of the share of |thread|: half of them from the first on for itself, one at the end for another. */
+/* Tasks of the share of |thread|: half of them from the first on for itself, or the last two; one at the end for another. */
 static int take_from(ls_share *share, int thread, int threads, int step, int tasks, bool own, int *end) {
     uint_least64_t word = atomic_load_explicit(&share[thread].tasks, memory_order_relaxed), left;
     int64_t next, last, n;
     do {
         tasks_left(word, thread, threads, step, tasks, &next, &last);
         if (next == last) return -1;
-        n = own && last - next > 1 ? (last - next) / 2 : 1;
+        n = !own ? 1 : last - next > 2 ? (last - next) / 2 : last - next;
         left = (uint_least64_t)step << STEP_AT | (uint_least64_t)(own ? next + n : next) << NEXT_AT | (uint_least64_t)(own ? last : last - n);
     } while (!atomic_compare_exchange_weak_explicit(&share[thread].tasks, &word, left, memory_order_relaxed, memory_order_relaxed));
     *end = (int)(own ? next + n : last);

@@ -1,6 +1,7 @@
-/* The tasks of a step shared among threads: each thread has a run of neighbouring tasks, which it takes in order, half of those left at a time, and one that
- * has done its own takes the last of another's. So a thread reads weights one after the other, what it fetches past the end of its tasks is what it reads
- * next, and it seldom waits for the word that others may change, which waits for all reads before; yet all threads end together, to within a task. */
+/* The tasks of a step shared among threads: each thread has a run of neighbouring tasks, which it takes in order, half of those left or the last two at a
+ * time, and one that has done its own takes the last of another's. So a thread reads weights one after the other, and what it fetches past the end of its
+ * tasks is what it reads next; it seldom changes the word that others may change too, which waits for every read before; and yet all threads end together, to
+ * within two tasks. */
 #ifndef LS_NATIVE_SHARE_H
 #define LS_NATIVE_SHARE_H
 
