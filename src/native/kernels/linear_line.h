@@ -51,16 +51,13 @@ V_BODY lanes moved_bits(lanes a, int from, int to, int mask) {
 }
 
 /* Pair |i| of a span for chain |*chain|; |first| and |second| are the words that hold it, of integers. 4-bit integers in the upper bytes of the
- * halves stay there, which saves shifts: the sums of the second half of the chains are 256 times too large. A chain's fits, with at most 16 columns of
+ * halves stay there, which saves shifts: the sums of chains 2 and 3 are 256 times too large. A chain's fits, with at most 16 columns of
  * |x| <= 32512 or 32 of |x| <= 8128: 16 * 15 * 2^8 * 32512 < 2^31. */
 V_BODY void line_pair(int kind, const uint8_t *span, lanes first, lanes second, int i, int *chain, lanes w[2]) {
     *chain = i % CHAINS;
     switch (kind) {
     case LS_PACK_W3: w[0] = v_field_or(first, i % 8 * 2, 3, moved_bits(second, i, 2, 1)); break;
-    case LS_PACK_W4:
-        *chain = i % 4 * CHAINS / 4;
-        w[0] = v_field(first, i % 2 * 4, i % 4 < 2 ? 15 : 15 << 8);
-        break;
+    case LS_PACK_W4: w[0] = v_field(first, i % 2 * 4, i % 4 < 2 ? 15 : 15 << 8); break;
     case LS_PACK_W5: w[0] = v_field_or(first, i % 4 * 4, 15, moved_bits(second, i, 4, 1)); break;
     case LS_PACK_W6: w[0] = v_field_or(first, i % 4 * 4, 15, moved_bits(second, i % 8 * 2, 4, 3)); break;
     case LS_PACK_W8: w[0] = v_field(first, i % 2 * 8, 255); break;
